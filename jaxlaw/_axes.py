@@ -17,11 +17,8 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.collections import Collection
 from matplotlib.colors import to_rgba_array
 from matplotlib.contour import ContourSet
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.text import Annotation, Text
 from matplotlib.ticker import (
     FuncFormatter,
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting import FittedLaw
     from jaxlaw.laws import Input
 
+from jaxlaw._quantities import number_of, readable
 from jaxlaw.errors import UsageError
 
 INK = "#222222"
@@ -52,9 +50,7 @@ PANEL = (0, -0.31, 1, 0.24)  # of a second, lower pair of axes, in fractions of 
 # Behind words on a drawing.
 VEIL: dict[str, Any] = {"facecolor": "white", "linewidth": 0, "alpha": 0.75, "pad": 1}
 
-_LETTER = 0.5  # width of a small letter, of the height of others
 _SEEN = 2e-3  # of a value: a distance of less is rounding of the units
-_WORDS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
 
 
 def new_axes() -> Axes:
@@ -77,46 +73,39 @@ def tidy(ax: Axes) -> Axes:
     for axis in (ax.xaxis, ax.yaxis):
         if isinstance(axis.get_major_formatter(), ScalarFormatter):
             if np.abs(axis.get_view_interval()).max() >= 1e5:
-                axis.set_major_formatter(FuncFormatter(lambda value, _: count_in_words(value)))
+                axis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
             else:  # no offset such as +2.5 or ×10⁻⁴ apart from the ticks
-                axis.set_major_formatter(whole := ScalarFormatter(useOffset=False))
-                whole.set_scientific(False)
-    if colorsys.rgb_to_hls(*to_rgba_array(ax.get_facecolor())[0, :3])[1] < 0.5:
+                ax.ticklabel_format(axis=axis.axis_name, style="plain", useOffset=False)
+    ground = to_rgba_array(ax.get_facecolor())[0, :3]
+    if ground.mean() < 0.5:
         for artist in ax.findobj():
-            _brighten(artist, ax)
+            _brighten(artist, ground)
     return ax
 
 
-def _brighten(artist: Artist, ax: Axes) -> None:
+def _brighten(artist: Artist, ground: np.ndarray) -> None:
     """Dark colours of an artist on dark axes made bright, and faces of white made as the ground.
 
     Styles such as ``dark_background`` colour labels and ticks, not what is drawn in own colours.
     """
-    ground = to_rgba_array(ax.get_facecolor())[0, :3]
-
-    def on_dark(colors: Any, face: bool = False) -> np.ndarray:
-        rgba = to_rgba_array(colors)
-        for color in rgba:
+    if isinstance(artist, ContourSet):  # of one colour, which it keeps as that of its levels
+        artist.update_scalarmappable()
+        artist.set_array(None)
+    if isinstance(artist, Text) and (veil := artist.get_bbox_patch()):
+        _brighten(veil, ground)
+    if getattr(artist, "get_array", lambda: None)() is not None:  # colours of a map
+        return
+    for what in ("color", "edgecolor", "facecolor"):
+        if not hasattr(artist, f"get_{what}"):
+            continue
+        colors = to_rgba_array(getattr(artist, f"get_{what}")())
+        for color in colors:
             hue, light, saturation = colorsys.rgb_to_hls(*color[:3])
-            if face and light == 1:
+            if what == "facecolor" and (light == 1 or (color[:3] == ground).all()):
                 color[:3] = ground
-            elif light < 0.5 and not (face and (color[:3] == ground).all()):
+            elif light < 0.5:
                 color[:3] = colorsys.hls_to_rgb(hue, 1 - light, saturation)
-        return rgba
-
-    if isinstance(artist, ContourSet) and artist.colors is not None:
-        artist.set_array(None)  # of one colour: its levels have no colours of a map
-        (artist.set_facecolor if artist.filled else artist.set_edgecolor)(on_dark(artist.colors))
-    elif isinstance(artist, Collection) and artist.get_array() is None:
-        artist.set_edgecolor(on_dark(artist.get_edgecolor()))
-        artist.set_facecolor(on_dark(artist.get_facecolor(), face=True))
-    elif isinstance(artist, Patch) and artist not in (ax.patch, *ax.spines.values()):
-        artist.set_edgecolor(on_dark(artist.get_edgecolor())[0])
-        artist.set_facecolor(on_dark(artist.get_facecolor(), face=True)[0])
-    elif isinstance(artist, Line2D | Text):
-        artist.set_color(on_dark(artist.get_color())[0])
-        if isinstance(artist, Text) and (veil := artist.get_bbox_patch()):
-            _brighten(veil, ax)
+        getattr(artist, f"set_{what}")(colors[0] if len(colors) == 1 else colors)
 
 
 def panel_below(ax: Axes, label: str) -> Axes:
@@ -131,6 +120,20 @@ def shades(count: int) -> list[Any]:
     """Colours of ordered curves, the first the brightest."""
     where = np.linspace(0.58, 0.0, count) if count > 1 else [0.3] * count
     return list(plt.get_cmap("plasma")(where))
+
+
+def distinct(values: np.ndarray, same: float, most: int, shown: int) -> np.ndarray:
+    """Ascending values (k,), those closer than ``same`` as one; of more than ``most`` so many.
+
+    Those shown are the nearest to evenly spaced ones.
+    """
+    values = np.sort(values)
+    groups = np.split(values, np.flatnonzero(np.diff(values) > same) + 1)
+    found = np.array([np.median(one) for one in groups])
+    if len(found) > most:
+        even = np.linspace(found[0], found[-1], shown)
+        found = found[np.unique(np.abs(found[:, None] - even).argmin(axis=0))]
+    return found
 
 
 def dots(ax: Axes, x: Any, y: Any, **details: Any) -> Any:
@@ -179,86 +182,74 @@ def finish(
     ylabel: str,
     title: str = "",
     end_labels: Iterable[tuple[float, str, Any]] = (),
-    *,
-    margins: dict[str, float] | None = None,
-    log_x: dict[str, Any] | None = None,
 ) -> Axes:
-    """Limits, ticks, labels and names of curves, once all data are drawn.
+    """Labels, title and names of curves, once all data are drawn and the limits are set.
+
+    Names are beside the right edge, moved apart where they would touch, those from before as well.
 
     Args:
         ax: axes to finish, which are returned.
         xlabel, ylabel, title: labels; no title where it is empty.
-        end_labels: labels of curves as for :func:`label_curves`.
-        margins: room around the data, as for ``Axes.margins``.
-        log_x: options of :func:`log_axis` where x is logarithmic.
+        end_labels: height (in data) at which a curve leaves, its name, its colour.
     """
-    # Names lie where the limits put them, and ticks depend on the limits too: the order counts.
-    if margins:
-        ax.margins(**margins)
-    if log_x is not None:
-        log_axis(ax.xaxis, **log_x)
-    if end_labels := list(end_labels):
-        label_curves(ax, end_labels)
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel(ylabel)
-    if title:
-        words = ax.set_title(title, fontsize="medium", color=INK)
-        if layout := ax.figure.get_layout_engine():
-            layout.execute(ax.figure)  # how wide the axes will be
-        if (share := ax.get_window_extent().width / words.get_window_extent().width) < 1:
-            # Lines end after what ends with a semicolon, where that fits into a line.
-            width, lines = int(share * max(map(len, title.split("\n")))), []
-            for line in title.split("\n"):
-                parts = line.replace("; ", ";\n").split("\n")
-                whole = [p.replace(" ", "\xa0") if len(p) < width else p for p in parts]
-                lines += textwrap.wrap(" ".join(whole), width)
-            words.set_text("\n".join(lines).replace("\xa0", " "))
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    layout, names = ax.figure.get_layout_engine(), list(end_labels)
+    for old in [text for text in ax.texts if hasattr(text, "curve_end")]:
+        names.append(old.curve_end)
+        old.remove()
+    if names:
+        if layout:
+            layout.execute(ax.figure)  # how high the axes will be
+        names.sort(key=lambda end: end[0], reverse=bool(ax.yaxis_inverted()))
+        points = ax.transData.transform([(ax.get_xlim()[1], height) for height, *_ in names])
+        heights = np.clip(ax.transAxes.inverted().transform(points)[:, 1], 0, 1)
+        gap = 1.3 * 8.5 / 72 * ax.figure.dpi / ax.get_window_extent().height
+        # Moved as little as makes every step a gap or more: up first, then down from the top.
+        for k in range(1, len(heights)):
+            heights[k] = max(heights[k], heights[k - 1] + gap)
+        heights[-1] = min(heights[-1], 1.0)
+        for k in range(len(heights) - 2, -1, -1):
+            heights[k] = min(heights[k], heights[k + 1] - gap)
+        for height, end in zip(heights, names, strict=True):
+            beside = {"xycoords": "axes fraction", "va": "center", "xytext": (5, 0)}
+            write(ax, end[1], (1, height), color=end[2], **beside).curve_end = end
+    words = ax.set_title(title, fontsize="medium", color=INK)
+    if layout:
+        layout.execute(ax.figure)  # how wide the axes will be, beside the names
+    if title and (room := ax.get_window_extent().width / words.get_window_extent().width) < 1:
+        width, lines = int(room * max(map(len, title.split("\n")))), []
+        for line in title.split("\n"):  # broken after a semicolon, where that is enough
+            parts = line.split("; ")
+            whole = [p.replace(" ", "\xa0") if len(p) < width else p for p in parts]
+            lines.append(textwrap.fill("; ".join(whole), width))
+        words.set_text("\n".join(lines).replace("\xa0", " "))
     return tidy(ax)
 
 
 def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any) -> None:
     """A vertical line with small text beside it, at a height in fractions of the axes."""
-    style = {"color": RED, "linewidth": 0.9, "linestyle": ":", "zorder": 2}
-    style |= {name: details.pop(name) for name in style.keys() & details.keys()}
-    ax.axvline(x, **style)
-    beside = {"xytext": (4, 0), "va": "top", "color": style["color"]} | details
+    ax.axvline(x, color=RED, linewidth=0.9, linestyle=":", zorder=2)
+    beside = {"xytext": (4, 0), "va": "top", "color": RED} | details
     write(ax, text, (x, height), xycoords=("data", "axes fraction"), **beside)
 
 
-def shade_outside(
-    ax: Axes, low: float, high: float, text: str = "beyond the runs", axis: str = "x"
-) -> bool:
-    """A light shade where there were no runs, with small text above; whether there is any.
-
-    The limits of the axes stay as they are.
+def shade_outside(ax: Axes, low: float, high: float) -> bool:
+    """A light shade where there were no runs; whether there is any. The limits of x stay.
 
     Args:
-        ax: axes, their limits as they will stay.
-        low, high: lowest and highest value of the runs; NaN where they are unknown.
-        text: what is shaded; empty for no words.
-        axis: ``x`` or ``y``, the axis of these values.
+        ax: axes, the limits of x as they will stay.
+        low, high: lowest and highest x of the runs; NaN where they are unknown.
     """
-    limits = {"xlim": ax.get_xlim(), "ylim": ax.get_ylim()}
-    first, last = limits[f"{axis}lim"]
-    span, sides = ax.axvspan if axis == "x" else ax.axhspan, []
-    for start, end, side in ((first, low, "left"), (high, last, "right")):
-        if start < end and not np.isclose(start, end, rtol=_SEEN):  # false where one is unknown
-            span(start, end, color=FAINT, alpha=SHADE, linewidth=0, zorder=0)
-            sides.append(side)
-    if sides and text and axis == "x":
-        write(ax, text, (sides[-1] == "right", 1), xycoords="axes fraction", ha=sides[-1],
-              va="bottom", color=FAINT, xytext=(0, 2))  # fmt: skip
-    ax.set(**limits)
-    return bool(sides)
-
-
-def answer(ax: Axes, x: float, y: float, text: str, **details: Any) -> None:
-    """The answer of a plan: a red dot with small text beside it, on a veil of white."""
-    details.setdefault("bbox", VEIL)
-    size, order = details.pop("s", 36), details.pop("zorder", 3)
-    color = details.setdefault("color", RED)
-    dots(ax, x, y, color=[color], s=size, alpha=1, zorder=order)
-    write(ax, text, (x, y), zorder=order + 1, **details)  # above the labels of contours
+    first, last = ax.get_xlim()
+    beyond = [
+        (start, end)
+        for start, end in ((first, low), (high, last))
+        if start < end and not np.isclose(start, end, rtol=_SEEN)  # false where one is unknown
+    ]
+    for ends in beyond:
+        ax.axvspan(*ends, color=FAINT, alpha=SHADE, linewidth=0, zorder=0)
+    ax.set_xlim(first, last)
+    return bool(beyond)
 
 
 def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
@@ -270,15 +261,9 @@ def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
         text: what it is, in lines.
     """
     dots(ax, x, y, color=[RED], s=36, alpha=1, zorder=4)
-    place, _ = ax.transLimits.transform(ax.transScale.transform((x, y)))
-    right = place > 0.5
-    points = 72 * ax.get_position().width * ax.figure.get_figwidth()
-    letters = points * max(place, 1 - place) / (_LETTER * plt.rcParams["font.size"])
-    if max(map(len, text.split("\n"))) > letters:
-        text = text.replace(" (", "\n(")  # an interval on a line of its own
-    vertical(
-        ax, x, text, bbox=VEIL, xytext=(-5 if right else 5, 0), ha="right" if right else "left"
-    )
+    right = ax.transAxes.inverted().transform(ax.transData.transform((x, y)))[0] > 0.5
+    side = -1 if right else 1
+    vertical(ax, x, text, bbox=VEIL, xytext=(5 * side, 0), ha="right" if right else "left")
 
 
 def what_is_drawn(said: Mapping[str, Any]) -> str:
@@ -288,76 +273,17 @@ def what_is_drawn(said: Mapping[str, Any]) -> str:
 
 def held_inputs(plan: Answer, *names: str) -> str:
     """Inputs of the run that a plan is about, such as its size and tokens: ``N = 4 B, D = 2 B``."""
-    known = {name: plan.unit_of(name) for name in names if name in plan.point}
     return ", ".join(
-        f"{name} = {count_in_words(plan.point[name] * unit[1])}"
-        for name, unit in known.items()
-        if unit
+        f"{name} = {number_of(plan.point[name], *(plan.unit_of(name) or ()))}"
+        for name in names
+        if name in plan.point
     )
-
-
-def with_interval(value: float, interval: tuple[float, float] | None, form: str) -> str:
-    """``0.321 (0.300 to 0.341)``; the value alone without an interval."""
-    if interval is None:
-        return format(value, form)
-    return f"{value:{form}} ({interval[0]:{form}} to {interval[1]:{form}})"
 
 
 def write(ax: Axes, text: str, at: tuple[float, float], **details: Any) -> Annotation:
     """Small text at a point of the data, or of ``xycoords``, moved by ``xytext`` points."""
     style = {"fontsize": "small", "color": INK, "xytext": (0, 0), "textcoords": "offset points"}
     return ax.annotate(text, at, **(style | details))
-
-
-def text_room(ax: Axes, lines: int) -> float:
-    """How much of the height of axes so many lines of small text take, with air around them."""
-    if layout := ax.figure.get_layout_engine():
-        layout.execute(ax.figure)  # how high the axes will be
-    height = 72 * ax.get_window_extent().height / ax.figure.dpi
-    return min((12 * lines + 12) / height, 0.5)
-
-
-def label_curves(ax: Axes, end_labels: Iterable[tuple[float, str, Any]]) -> None:
-    """Names of curves beside the right edge, moved apart where they would touch.
-
-    Args:
-        ax: axes, their limits as they will stay; names from before are moved as well.
-        end_labels: height (in data) at which a curve leaves, its name, its colour.
-    """
-    end_labels = list(end_labels)
-    for old in [text for text in ax.texts if hasattr(text, "curve_end")]:
-        end_labels.append(old.curve_end)
-        old.remove()
-    end_labels.sort(key=lambda end: end[0], reverse=bool(ax.yaxis_inverted()))
-    if layout := ax.figure.get_layout_engine():
-        layout.execute(ax.figure)  # how high the axes will be
-    points = ax.transData.transform([(ax.get_xlim()[1], height) for height, *_ in end_labels])
-    heights = np.clip(ax.transAxes.inverted().transform(points)[:, 1], 0, 1)
-    gap = 1.3 * 8.5 / 72 * ax.figure.dpi / ax.get_window_extent().height
-    for height, end in zip(_apart(heights, gap), end_labels, strict=True):
-        beside = {"xycoords": "axes fraction", "va": "center", "xytext": (5, 0)}
-        write(ax, end[1], (1, height), color=end[2], **beside).curve_end = end
-
-
-def _apart(heights: np.ndarray, gap: float) -> np.ndarray:
-    """Ascending heights in [0, 1], moved as little as makes every step a gap or more."""
-    placed = heights.copy()
-    for k in range(1, len(placed)):
-        placed[k] = max(placed[k], placed[k - 1] + gap)
-    placed[-1] = min(placed[-1], 1.0)
-    for k in range(len(placed) - 2, -1, -1):
-        placed[k] = min(placed[k], placed[k + 1] - gap)
-    return placed
-
-
-def count_in_words(value: float) -> str:
-    """4 B, 131 M, 10²¹."""
-    if value >= 1e15:
-        return power_of_ten(value)
-    for size, letter in _WORDS:
-        if value >= 0.9995 * size:
-            return f"{value / size:.3g} {letter}"
-    return f"{value:.3g}"
 
 
 def percent(share: float, _: Any = None) -> str:
@@ -384,19 +310,13 @@ def log_axis(axis: Axis, single: float = 1.0, words: bool = True) -> None:
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     decades = np.log10(np.divide(*axis.get_view_interval()[::-1]))
     steps = (1,) if decades > 2.2 else (1, 3) if decades > 1.2 else (1, 2, 5)
-    form = count_in_words if words else power_of_ten
+    form = readable if words else power_of_ten
     # Over less than a factor of 5 there may be a single 1, 2 or 5.
     logs = LogLocator(subs=steps, numticks=7 if len(steps) == 1 else 12)
     axis.set_major_locator(logs if decades > 0.7 else MaxNLocator(5))
     axis.set_major_formatter(FuncFormatter(lambda value, _: form(value * single)))
     axis.set_minor_locator(LogLocator(subs=range(2, 10)) if decades > 2.2 else NullLocator())
     axis.set_minor_formatter(NullFormatter())
-
-
-def step_axis(axis: Axis) -> None:
-    """A linear axis of training steps, its labels few and short enough that none touch."""
-    axis.set_major_locator(MaxNLocator(5, integer=True))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: count_in_words(value)))
 
 
 def rate_axis(axis: Axis, ticks: int = 4) -> None:
@@ -415,11 +335,10 @@ def input_label(spec: Input) -> str:
 def value_label(spec: Input, value: float, single: float) -> str:
     """``N = 4 B``, ``r = 0.2``; ``single`` is the number of raw units in 1."""
     if spec.counts:
-        return f"{spec.name} = {count_in_words(value * single)}"
+        return f"{spec.name} = {readable(value * single)}"
     return f"{spec.name} = {value:.3g}"
 
 
-def target_label(fit: FittedLaw, before: str = "") -> str:
+def target_label(fit: FittedLaw) -> str:
     """What a fit predicts, on an axis, with its unit."""
-    unit = f" ({fit.target_unit})" if fit.target_unit else ""
-    return f"{before} {fit.law.target}{unit}".strip()
+    return f"{fit.law.target} ({fit.target_unit})".removesuffix(" ()")

@@ -15,7 +15,6 @@ from jaxlaw._axes import (
     dots,
     finish,
     log_axis,
-    new_axes,
     percent,
     vertical,
     write,
@@ -24,9 +23,8 @@ from jaxlaw._quantities import SHARE, written_range
 
 
 @picture("inflection ratio")
-def inflection_ratio(turn: Answer, ax: Axes | None = None) -> Axes:
+def inflection_ratio(turn: Answer, ax: Axes) -> Axes:
     """Slope of the loss over D at every mixture ratio, and where it turns (Que 2024, App. I.3)."""
-    ax = ax or new_axes()
     r, slope, error = (turn.trends[name] for name in ("r", "slope", "error"))
     ax.errorbar(r, slope, 2 * error, color=BLUE, marker="o", markersize=4, linewidth=1.2,
                 elinewidth=1.0)  # fmt: skip
@@ -51,17 +49,17 @@ def inflection_ratio(turn: Answer, ax: Axes | None = None) -> Axes:
 
 
 @picture("valuation")
-def valuation(plan: Answer, ax: Axes | None = None, *, name: str = "", color: str = BLUE) -> Axes:
+def valuation(plan: Answer, ax: Axes, *, name: str = "", color: str = BLUE) -> Axes:
     """Scores over pretraining tokens with the law and its band, and what the advice rests on.
 
     Args:
         plan: valuation that :func:`jaxlaw.papers.pretraining_value` returned.
-        ax: axes to draw on, with another valuation there or not; a new figure if None.
+        ax: axes to draw on, with another valuation there or not.
         name: name of this one among several, such as the size of the finetuning data (Isik 2024,
             figure 1).
         color: its colour.
     """
-    ax, table, numbers = ax or new_axes(), plan.checkpoints, plan.quantities
+    table, numbers = plan.checkpoints, plan.quantities
     dots(ax, table["Dp"], table["score"], color=color if name else INK, s=18, alpha=1, zorder=3)
     law, end_labels = plan.points.get("law"), []
     if law is not None:
@@ -78,7 +76,6 @@ def valuation(plan: Answer, ax: Axes | None = None, *, name: str = "", color: st
     title = "lines: without pretraining" if name else f"advice: {plan.advice}"
     if law is not None and "predicted_low" in law and not name:
         title += f"; band: {plan.level:.0%}"
-    return finish(
-        ax, "pretraining tokens", "score of the checkpoints", title, end_labels,
-        margins={"x": 0.03}, log_x={},
-    )  # fmt: skip
+    ax.margins(x=0.03)
+    log_axis(ax.xaxis)
+    return finish(ax, "pretraining tokens", "score of the checkpoints", title, end_labels)

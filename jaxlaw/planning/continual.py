@@ -1089,12 +1089,6 @@ def turning_length(
     values = {"weight": weight, "steps": steps, "start": start, "limit": limit, "rise": rise,
               "critical_point": unannealed}  # fmt: skip
 
-    def curves():
-        """The loss over the steps, to well beyond the way back."""
-        most = 5 * back if 0 < back < math.inf else 100 * max(run.steps, run.warmup + 1)
-        steps = np.unique(np.geomspace(run.warmup + 1, most, 200))
-        return {"recovery": pd.DataFrame({"steps": steps, "loss": ends(steps)[1, 0]})}
-
     back, never = float(steps[0]), bool(np.isinf(steps[0]))
     notes = losses.notes(fixed | {"steps": np.clip(back, run.warmup + 1, _LONGEST)})
     if ((lost := np.isinf(steps[1:])) != never).any():
@@ -1110,6 +1104,6 @@ def turning_length(
     elif not back:
         pattern, sentence = "no rise", "never rises above its start, {start}"
     return losses.answer(
-        "turning length", f"{of} {sentence}", values, level=level, notes=notes, curves=curves,
+        "turning length", f"{of} {sentence}", values, level=level, notes=notes,
         facts={"pattern": pattern, "never": never},
     )  # fmt: skip

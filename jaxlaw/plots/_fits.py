@@ -17,10 +17,10 @@ from jaxlaw._axes import (
     INK,
     RED,
     curve,
+    distinct,
     dots,
     finish,
     input_label,
-    label_curves,
     log_axis,
     need_columns,
     new_axes,
@@ -28,12 +28,9 @@ from jaxlaw._axes import (
     rate_axis,
     shade_outside,
     shades,
-    step_axis,
     target_label,
-    text_room,
     tidy,
     value_label,
-    with_interval,
     write,
 )
 from jaxlaw._jit import in_float64
@@ -41,13 +38,13 @@ from jaxlaw._quantities import written
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.fitting import FittedLaw, runs_for
-from jaxlaw.laws import Input
 from jaxlaw.uncertainty import LEVEL, prediction
 
 _MOST, _CURVES = 12, 8  # curves of sizes that were run: of more sizes so many
 _UNSEEN = 4  # curves where no runs are known
 _SAME = 0.02  # sizes closer than that, in logs, are one
 _FINE = 200  # points of a curve
+_ROOM = 0.2  # of the height of the axes, for a text of two lines
 _REACH = 2.0  # factor by which a positive input goes on beyond runs and fit
 
 
@@ -74,7 +71,7 @@ def observed_against_predicted(fit: FittedLaw, runs: Any, ax: Axes | None = None
     dots(ax, predicted, target, color=BLUE)
     both = [min(predicted.min(), target.min()), max(predicted.max(), target.max())]
     ax.plot(both, both, color=INK, linewidth=0.8, zorder=0)
-    ax.set_ylabel(target_label(fit, "observed"))
+    ax.set_ylabel(f"observed {target_label(fit)}")
     scores = f"R² {fit.r2:.4f}\nRMSE {written(float(fit.rmse), fit.target_unit)}"
     write(ax, scores, (0.04, 0.96), xycoords="axes fraction", va="top", fontsize="medium")
     below = panel_below(ax, "residual (%)")
@@ -83,7 +80,7 @@ def observed_against_predicted(fit: FittedLaw, runs: Any, ax: Axes | None = None
     dots(below, predicted, residuals, color=BLUE)
     reach = 1.15 * max(np.abs(residuals).max(), 1e-9)
     below.set_ylim(-reach, reach)
-    below.set_xlabel(target_label(fit, "predicted"))
+    below.set_xlabel(f"predicted {target_label(fit)}")
     return tidy(ax)
 
 
@@ -103,14 +100,11 @@ def seen_by(
     runs = runs_for(fit, runs)
     observed = runs.observations(fit.law, free=())
     inputs = {name: values / fit.units[name] for name, values in observed.inputs.items()}
-    mask = np.zeros(len(observed.target), bool)
-    if held_out is not None:
-        mask = np.asarray(held_out, bool)
-        if len(mask) != len(observed.target):  # rows without valid numbers were dropped
-            if len(mask) != len(runs):
-                raise UsageError(f"held_out has {len(mask)} values for {len(runs)} runs")
-            mask = mask[observed.positions]
-    return inputs, observed.target, mask
+    mask = np.asarray(np.zeros(len(runs)) if held_out is None else held_out, bool)
+    if len(mask) != len(runs):
+        raise UsageError(f"held_out has {len(mask)} values for {len(runs)} runs")
+    # Rows without valid numbers were dropped.
+    return inputs, observed.target, mask[observed.positions]
 
 
 @checked
@@ -202,17 +196,13 @@ def loss_over_input(
 
     values, scale = [None], np.asarray
     if by:
-        positive, found = specs[by].domain == "positive", np.unique(inputs[by][here])
-        scale, between = (np.log, np.geomspace) if positive else (np.asarray, np.linspace)
-        if not found.size:
-            values = list(between(*fit.ranges[by], _UNSEEN))
-        else:  # sizes that round to one are one
-            apart = np.diff(scale(found)) > (_SAME if positive else 0)
-            values = [np.median(one) for one in np.split(found, np.flatnonzero(apart) + 1)]
-            if len(values) > _MOST:
-                wanted = scale(between(values[0], values[-1], _CURVES))
-                distance = np.abs(scale(np.array(values))[:, None] - wanted)
-                values = [values[k] for k in np.unique(distance.argmin(axis=0))]
+        positive, back = specs[by].domain == "positive", np.asarray
+        if positive:
+            scale, back = np.log, np.exp
+        known = np.linspace(*scale(fit.ranges[by]), _UNSEEN)
+        if here.any():  # sizes that round to one are one
+            known = distinct(scale(inputs[by][here]), _SAME * positive, _MOST, _CURVES)
+        values = list(back(known))
     ramp = [to_rgba(BLUE)] if by is None else shades(len(values))
     goal = {**fixed, **at} if asked and (by is None or by in at) else None
     shown = np.append(inputs[along][here], [*fit.ranges[along], *([at[along]] if asked else [])])
@@ -221,7 +211,19 @@ def loss_over_input(
             f"{fit.source or law.name}: the fitted ranges are unknown: pass runs=, or at= with a "
             "value of every input"
         )
-    x, logarithmic = _abscissae(specs[along], shown[np.isfinite(shown)])
+    # A user's law may take tokens under a name of its own (``U``), and nothing says that they are
+    # positive. Values above 0 over more than a factor of 30 are shown on a logarithmic axis, and
+    # the curves keep to the range of the data: the law may not exist at 0.
+    least, most, domain = np.nanmin(shown), np.nanmax(shown), specs[along].domain
+    wide = domain in ("real", "nonnegative") and 0 < 30 * least < most
+    if logarithmic := wide or domain == "positive":
+        reach = 1 if wide else _REACH
+        x = np.geomspace(least / reach, most * reach, _FINE)
+    elif domain == "fraction":
+        x = np.linspace(least / _REACH if specs[along].above_zero else 0, 1, _FINE)
+    else:
+        room = 0.1 * (most - least)
+        x = np.linspace(max(least - room, min(least, 0)), most + room, _FINE)
     ax, end_labels, heights_seen = ax or new_axes(), [], [target[here]]
     lines = [(value, color, 1.5) for value, color in zip(values, ramp, strict=True)]
     if goal and by and not np.isclose(values, at[by]).any():
@@ -233,21 +235,19 @@ def loss_over_input(
         ax.plot(point[along], heights, color=color, linewidth=width)
         name = value_label(specs[by], value, single[by]) if by else "law"
         end_labels.append((float(heights[-1]), name, color))
-        heights_seen.append(heights[point[along] >= 0.999 * np.nanmin(shown)])
+        heights_seen.append(heights[point[along] >= 0.999 * least])
     # A run has the colour of its size, between those of two curves.
     colors = np.array([ramp[0]] * len(target))
     if by:
-        known = scale(np.array(values, float))
         colors = np.stack([np.interp(scale(inputs[by]), known, c) for c in np.transpose(ramp)], 1)
-    for rows, hollow in ((here & ~out, False), (here & out, True)):
-        style = {"facecolors": "white", "edgecolors": colors[rows], "linewidths": 1.0, "s": 18,
-                 "alpha": 1.0} if hollow else {"color": colors[rows]}  # fmt: skip
-        if rows.any():
-            dots(ax, inputs[along][rows], target[rows], zorder=3, **style)
+    x_runs, seen, unseen = inputs[along], here & ~out, here & out
+    dots(ax, x_runs[seen], target[seen], zorder=3, color=colors[seen])
+    dots(ax, x_runs[unseen], target[unseen], zorder=3, facecolors="white", s=18, alpha=1,
+         edgecolors=colors[unseen], linewidths=1)  # fmt: skip
     said = [value_label(specs[name], value, single[name]) for name, value in fixed.items()]
     if tuned:
         said.append(f"{' and '.join(tuned)} at {'its' if len(tuned) == 1 else 'their'} best")
-    said += ["● fitted  ○ held out"] * bool(out[here].any())
+    said += ["● fitted  ○ held out"] * bool(unseen.any())
     if logarithmic:
         log_axis(ax.xaxis, single[along], words=specs[along].counts != "FLOPs")
     ax.set_xlim(x[0], x[-1])
@@ -256,19 +256,19 @@ def loss_over_input(
     if goal:
         goal |= _best_settings(fit, tuned, goal)
         found = prediction(fit, at=law.labelled(goal), level=level).quantities[law.target]
-        ends = np.nan_to_num([found.low, found.high], nan=found.value)
+        ends = found.value, found.value
         if np.isfinite(found.low):  # of a fit with standard errors
+            ends = found.low, found.high
             ax.vlines(at[along], *ends, color=RED, linewidth=2, zorder=4)
             said.append(f"bar: {level:.0%} of the law's mean, not of a new run")
         # Few runs leave open whatever is there: a bar that would flatten all goes on beyond.
         low = min(low, max(ends[0], low - span), found.value)
         high = max(high, min(ends[1], high + span), found.value)
-        between = (found.low, found.high) if np.isfinite(found.low) else None
         text = ", ".join(value_label(specs[n], goal[n], single[n]) for n in (by, along) if n)
-        text += f"\n{with_interval(found.value, between, '.4g')}"
+        text += f"\n{found}"
         dots(ax, at[along], found.value, color=[RED], s=30, alpha=1, zorder=5)
         # The text is where no curve is: below losses, above scores.
-        down, room = law.better == "low", text_room(ax, 2) * (high - low)
+        down, room = law.better == "low", _ROOM * (high - low)
         low, high = (low - room, high) if down else (low, high + room)
         write(
             ax, text, (at[along], 0 if down else 1), xycoords=("data", "axes fraction"), color=RED,
@@ -280,8 +280,8 @@ def loss_over_input(
         fixed[name] < 0.99 * fit.ranges[name][0] or fixed[name] > 1.01 * fit.ranges[name][1]
         for name in held
     )
-    if shade_outside(ax, *(fit.ranges[along] if inside else x[[-1, -1]]), ""):
-        said.append("shaded: beyond the runs")
+    shaded = shade_outside(ax, *(fit.ranges[along] if inside else x[[-1, -1]]))
+    said += ["shaded: beyond the runs"] * shaded
     return finish(ax, input_label(specs[along]), target_label(fit), "; ".join(said), end_labels)
 
 
@@ -313,11 +313,9 @@ def _fixed_inputs(
         else:
             fixed[name] = float(fit.ranges[name][1])
         selected &= np.isclose(inputs[name], fixed[name])
-    shares = [name for name in fit.law.shares if name not in at]
-    if shares and not free & set(fit.law.shares) and not selected.any():  # of no run: of ranges
-        left = 1.0 - sum(fixed[name] for name in fit.law.shares if name in at)
-        total = sum(fixed[name] for name in shares)
-        fixed |= {name: fixed[name] * left / total for name in shares if total > 0}
+    if set(fit.law.shares) <= set(fixed) and not selected.any():  # of no run: of ranges
+        total = sum(fixed[name] for name in fit.law.shares)
+        fixed |= {name: fixed[name] / total for name in fit.law.shares}
     return fixed
 
 
@@ -337,25 +335,6 @@ def _whole_mixture(
     parts = {name: fixed[name] / total if total > 0 else 1 / len(others) for name in others}
     rest = {name: part * np.broadcast_to(left, np.shape(x))[inside] for name, part in parts.items()}
     return {**fixed, **drawn, along: x[inside], **rest}
-
-
-def _abscissae(spec: Input, values: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Where the curves are computed, and whether the axis is logarithmic.
-
-    A user's law may take tokens under a name of its own (``U``), and nothing says that they are
-    positive. Values above 0 over more than a factor of 30 are shown on a logarithmic axis, and
-    the curves keep to the range of the data: the law may not exist at 0.
-    """
-    low, high = float(values.min()), float(values.max())
-    if spec.domain in ("real", "nonnegative") and 0 < 30 * low < high:
-        return np.geomspace(low, high, _FINE), True
-    if spec.domain == "positive":
-        return np.geomspace(low / _REACH, high * _REACH, _FINE), True
-    if spec.domain == "fraction":
-        return np.linspace(low / _REACH if spec.above_zero else 0, 1, _FINE), False
-    room = 0.1 * (high - low)
-    least = max(low - room, 0) if low >= 0 else low - room
-    return np.linspace(least, high + room, _FINE), False
 
 
 @picture("curve")
@@ -411,23 +390,18 @@ def loss_curve(prediction: pd.DataFrame, observed: Any = None, ax: Axes | None =
     end_labels.append(curve(ax, prediction, "step", target, BLUE, "predicted", label="predicted"))
     # Not the fall of the first steps, which hides all else.
     settled = len(predicted) // 10
-    parts = np.stack([predicted, unshifted, base])
-    least, most = float(parts[:, settled:].min()), float(parts[:, settled].max())
+    parts = [one[settled:] for one in (predicted, unshifted, base)]
     if observed is not None:
-        seen = losses[at >= step.iloc[settled]]
-        least = min(least, np.nanmin(seen, initial=least))
-        most = max(most, np.nanmax(seen, initial=most))
+        parts.append(losses[at >= step.iloc[settled]])
+    least, most = (float(side(np.concatenate(parts))) for side in (np.nanmin, np.nanmax))
     room = 0.06 * max(most - least, 1e-6)
     ax.set(xlim=(step.iloc[0], step.iloc[-1]), ylim=(least - room, most + room))
-    ax.set_ylabel(f"{target} (nats)" if target == "loss" else target)
     rates = panel_below(ax, "LR")
     rates.plot(step, prediction["lr"], color=INK, linewidth=1.0)
     rate_axis(rates.yaxis, 2)
-    step_axis(rates.xaxis)
     rates.set_xlabel("step")
     if "phase" in prediction and prediction["phase"].nunique() > 1:
         start = step[prediction["phase"] == "cpt"].iloc[0]
         for panel in (ax, rates):
             panel.axvline(start, color=INK, linewidth=0.6, linestyle=":")
-    label_curves(ax, end_labels)
-    return tidy(ax)
+    return finish(ax, "", f"{target} (nats)" if target == "loss" else target, "", end_labels)

@@ -12,8 +12,8 @@ from jaxlaw._axes import (
     BLUE,
     FAINT,
     INK,
-    count_in_words,
     curve,
+    distinct,
     dots,
     finish,
     input_label,
@@ -22,11 +22,8 @@ from jaxlaw._axes import (
     shade_outside,
     shades,
     target_label,
-    text_room,
-    tidy,
     value_label,
     what_is_drawn,
-    with_interval,
     write,
 )
 from jaxlaw._quantities import written
@@ -38,7 +35,6 @@ from jaxlaw.plots._fits import seen_by
 
 _FINE = 120  # points of a curve
 _NUMBERED = 3  # points that have their numbers beside them
-_NAMED = 12  # runs that have their size beside them
 _RATIOS = 5  # curves at tokens per parameter of the runs
 _SAME = 0.1  # ratios closer than that, in logs, are one
 
@@ -67,6 +63,8 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
         ax.vlines(x, low, high, color=color, linewidth=0.8, alpha=0.35)
         dots(ax, x, 100 * (rows["observed"] / rows["estimate"] - 1), color=[color])
     ax.axhline(0, color=INK, linewidth=0.9)
+    ax.margins(x=0.02, y=0.05)
+    log_axis(ax.xaxis)
     return finish(
         ax,
         "compute over the largest run fitted" if backtest.along in ("", "compute")
@@ -74,8 +72,6 @@ def backtest_errors(backtest: Backtest, ax: Axes | None = None) -> Axes:
         f"observed − predicted {backtest.target} (%)",
         f"{each.ngroups} forecasts, {int(frame['inside'].sum())} of {len(frame)} runs inside; "
         f"lines: {backtest.level:.0%} intervals",
-        margins={"x": 0.02, "y": 0.05},
-        log_x={},
     )  # fmt: skip
 
 
@@ -85,8 +81,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
 
     Bars are the intervals of new runs. The band is that interval along the way from the largest
     run to the farthest forecast, of N and D at its tokens per parameter. Runs have a colour by
-    their own tokens per parameter, where these differ, with the law's median there as a thin
-    curve; up to 12 runs of one ratio, or of N alone, have their size beside them. Shaded is what
+    their own tokens per parameter, with the law's median there as a thin curve. Shaded is what
     lies beyond the runs. Inputs by which runs do not grow are those of the farthest forecast: runs
     that have others are grey.
 
@@ -119,41 +114,31 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
 
     def logs_along(sizes: np.ndarray, ratio: float = 1.0) -> np.ndarray:
         """(R, k) logs of the target at sizes (k,), at so many times its tokens per parameter."""
-        step = {moving[0]: sizes / x[far]}
+        steps = [growth := sizes / x[far]]
         if len(moving) > 1:
-            step = {moving[0]: np.sqrt(step[moving[0]] / ratio),
-                    moving[1]: np.sqrt(step[moving[0]] * ratio)}  # fmt: skip
+            steps = [np.sqrt(growth / ratio), np.sqrt(growth * ratio)]
         points = {name: np.full(len(sizes), target[name]) for name in forecast.inputs}
-        return logs_of(draws, points | {name: target[name] * step[name] for name in step})
+        points |= {n: target[n] * step for n, step in zip(moving, steps, strict=True)}
+        return logs_of(draws, points)
 
     # The runs, by their ratio, and the law at each ratio over what was run.
     others = [name for name in forecast.inputs if name not in names]
-    same = [(runs[name] == target[name]).to_numpy() for name in others]
-    here = np.logical_and.reduce(same, axis=0) if same else np.ones(len(runs), bool)
-    ratio = np.ones(len(runs))
-    if len(moving) > 1:
-        of_run, of_target = (
-            np.asarray(one[moving[1]] * single[moving[1]] / (one[moving[0]] * single[moving[0]]))
-            for one in (runs, target)
-        )
-        ratio = (of_run / of_target).astype(float)
-    logs = np.log(np.sort(ratio[here])) if here.any() else np.zeros(1)
-    groups = np.split(logs, np.flatnonzero(np.diff(logs) > _SAME) + 1)
-    known = np.array([np.median(one) for one in groups])
-    if len(known) > _RATIOS:
-        known = np.linspace(*np.quantile(logs, [0.02, 0.98]), _RATIOS)
+    here = (runs[others] == target[others]).all(axis=1).to_numpy()
+    first, last = moving[0], moving[-1]  # the same one where one moves alone: a ratio of 1
+    of_run, of_target = (
+        one[last] * single[last] / (one[first] * single[first]) for one in (runs, target)
+    )
+    ratio = (of_run / of_target).to_numpy(float)
+    known = distinct(np.log(ratio[here]), _SAME, _RATIOS, _RATIOS) if here.any() else np.zeros(1)
     ramp = shades(len(known))
     colors = np.stack([np.interp(np.log(ratio), known, c) for c in np.transpose(ramp)], axis=1)
     dots(ax, seen[~here], losses[~here], color=FAINT, alpha=0.4)
     dots(ax, seen[here], losses[here], color=colors[here], zorder=3)
     over = np.geomspace(seen.min(), seen.max(), _FINE)
     for part, color in zip(np.exp(known), ramp, strict=True):
-        (line,) = ax.plot(
-            over, np.exp(np.median(logs_along(over, part), axis=0)), color=color, linewidth=0.9
-        )
-        if len(moving) > 1:
-            line.set_label(f"{float(f'{part * of_target:.3g}'):,g}")
-    named = len(known) == 1 and moving[0] == "N" and here.sum() <= _NAMED
+        line = np.exp(np.median(logs_along(over, part), axis=0))
+        name = f"{float(f'{part * of_target:.3g}'):,g}"
+        ax.plot(over, line, color=color, linewidth=0.9, label=name)
     # From the largest run to the farthest forecast, which may be within the runs.
     start = seen.max() if x[far] > seen.max() else seen.min()
     along = np.geomspace(start, x[far], _FINE)
@@ -170,12 +155,12 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
         new = ~np.isclose(came[:, None], losses, rtol=1e-12).any(axis=1)
         ax.scatter(_sizes(forecast, names, own)[new], came[new], s=22, facecolors="white",
                    edgecolors=INK, zorder=5)  # fmt: skip
-    ax.margins(x=0.1 if named else 0.04, y=0.08)
+    ax.margins(x=0.04, y=0.08)
     log_axis(ax.xaxis, words=len(names) == 1 and specs[names[0]].counts not in ("", "FLOPs"))
     if len(moving) > 1:
         ax.legend(loc="upper right" if down else "lower right", title="tokens/parameter",
                   frameon=False, fontsize="small", title_fontsize="small")  # fmt: skip
-    shaded = shade_outside(ax, seen.min(), seen.max(), "")
+    shaded = shade_outside(ax, seen.min(), seen.max())
     law = without_misfit(draws.law).name
     title = what_is_drawn({
         **{value_label(specs[n], target[n], single[n]): n not in moving for n in names},
@@ -184,33 +169,16 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
         "○ came later": new.any(),
         "shaded: beyond the runs": shaded,
     })  # fmt: skip
+    if len(table) <= _NUMBERED:  # in the corner that curves leave free: losses fall to the right
+        lines = [
+            ", ".join(value_label(specs[n], row[n], single[n]) for n in names)
+            + f": {row['estimate']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
+            for _, row in table.iterrows()
+        ]
+        write(ax, "\n".join(lines), (0.02, 0.02 if down else 0.98), xycoords="axes fraction",
+              color=BLUE, va="bottom" if down else "top")  # fmt: skip
     label = "training compute (FLOPs)" if len(names) > 1 else input_label(specs[names[0]])
-    finish(ax, label, target_label(fit), title)
-    # Losses fall to the right: below runs and intervals there is room, one text below the other.
-    placed: list[Any] = []
-    side, way = ("top", -1) if down else ("bottom", 1)
-    if len(table) <= _NUMBERED:
-        low, high = ax.get_ylim()
-        room = text_room(ax, 2 * len(table)) * (high - low)
-        ax.set_ylim(low - room * down, high + room * (not down))
-        for k in np.argsort(-x):
-            row, away = table.iloc[k], 6
-            text = ", ".join(value_label(specs[n], row[n], single[n]) for n in names)
-            text += f"\n{with_interval(row['estimate'], (row['low'], row['high']), '.4g')}"
-            end = (x[k], row["low"] if down else row["high"])
-            words = write(ax, text, end, color=BLUE, ha="right", va=side, xytext=(4, way * away))
-            while any(words.get_window_extent().overlaps(one) for one in placed):
-                away += 2
-                words.set_position((4, way * away))
-            placed.append(words.get_window_extent())
-    for at, loss, size in zip(seen, losses, runs["N"], strict=True) if named else ():
-        words = write(ax, count_in_words(size * single["N"]), (at, loss), fontsize="x-small",
-                      ha="right", va=side, xytext=(-3, 3 * way))  # fmt: skip
-        if any(words.get_window_extent().overlaps(one) for one in placed):
-            words.remove()
-        else:
-            placed.append(words.get_window_extent())
-    return tidy(ax)
+    return finish(ax, label, target_label(fit), title)
 
 
 @picture("ladder")
@@ -230,10 +198,9 @@ def ladder(found: Answer, ax: Axes) -> Axes:
     title = f"curves: {found.laws['law'].iloc[0]}\nbars: {found.level:.0%} interval of a new run"
     sized = "N" in runs and "D" not in runs
     name = "model parameters N" if sized else "training compute (FLOPs)"
-    return finish(
-        ax, f"{name} of the base", "loss (nats)", title, labels,
-        margins={"x": 0.04}, log_x={"words": sized},
-    )  # fmt: skip
+    ax.margins(x=0.04)
+    log_axis(ax.xaxis, words=sized)
+    return finish(ax, f"{name} of the base", "loss (nats)", title, labels)
 
 
 def _sizes(forecast: Forecast, names: tuple[str, ...], table: Any) -> np.ndarray:

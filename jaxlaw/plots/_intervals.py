@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -15,22 +13,26 @@ from jaxlaw._arrays import LEVEL
 from jaxlaw._axes import (
     BLUE,
     FAINT,
-    INK,
     RED,
     curve,
     dots,
     finish,
     need_columns,
     new_axes,
-    with_interval,
     write,
 )
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
+from jaxlaw.uncertainty import Bootstrap, Covariance, Draws
 
 
 @checked
-def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float = LEVEL) -> Axes:
+def parameter_intervals(
+    intervals: Bootstrap | Covariance | Draws | pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    level: float = LEVEL,
+) -> Axes:
     """Parameters with their intervals, relative to the estimate, so that they share an axis.
 
     An interval many times as long as the others would flatten them all: the axis ends before it
@@ -52,11 +54,6 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
         >>> plots.parameter_intervals(jl.covariance(fit, runs)).get_xlabel()
         '90% intervals, from the estimate'
     """
-    if not isinstance(intervals, pd.DataFrame) and not hasattr(intervals, "conf_int"):
-        raise UsageError(
-            f"parameter_intervals: intervals is a {type(intervals).__name__}; give what "
-            "jl.bootstrap or jl.covariance returned, or the table of its conf_int()"
-        )
     table = intervals if isinstance(intervals, pd.DataFrame) else intervals.conf_int(level)
     need_columns(table, ("parameter", "estimate", "low", "high"), "conf_int()")
     table = table[np.isfinite(table[["low", "high"]]).all(axis=1) & (table["estimate"] != 0)]
@@ -80,9 +77,7 @@ def parameter_intervals(intervals: Any, ax: Axes | None = None, *, level: float 
         text = f"{one.estimate:.4g}  ({one.low:.4g} to {one.high:.4g})"
         write(ax, text, (1, row), xycoords=("axes fraction", "data"), xytext=(6, 0), va="center")
     ax.xaxis.set_major_locator(MaxNLocator(4))
-    ax.xaxis.set_major_formatter(
-        lambda value, _: f"{value:+.3g}%".replace("-", "−") if value else "0"
-    )
+    ax.xaxis.set_major_formatter("{x:+g}%")
     ax.tick_params(left=False)
     return finish(ax, f"{level:.0%} intervals, from the estimate", "")
 
@@ -122,10 +117,7 @@ def objective_profile(profile: Answer, ax: Axes | None = None) -> Axes:
         (limit, f"{profile.level:.0%}", RED),
     ]
     ax.set(xlim=(value[0], value[-1]), ylim=(0, max(root.max(), straight.max()) * 1.05))
-    text = with_interval(profile.estimate, between, ".4g")
-    write(
-        ax, text, (profile.estimate, 0.97), xycoords=("data", "axes fraction"), ha="center",
-        va="top", color=INK, fontsize="medium",
-    )  # fmt: skip
+    write(ax, str(profile.quantities[profile.quantity]), (profile.estimate, 0.97),
+          xycoords=("data", "axes fraction"), ha="center", va="top", fontsize="medium")  # fmt: skip
     label = "standard errors from the optimum"
     return finish(ax, f"{profile.quantity}, fixed", label, end_labels=end_labels)

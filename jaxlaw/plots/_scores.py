@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from jaxlaw._axes import (
-    BLUE,
-    INK,
-    RED,
-    dots,
-    finish,
-    new_axes,
-    what_is_drawn,
-)
+from jaxlaw._axes import BLUE, INK, RED, dots, finish, log_axis, new_axes, what_is_drawn
 from jaxlaw._typed import checked
 from jaxlaw.validation import Study
 
@@ -52,5 +44,5 @@ def fold_scores(study: Study, ax: Axes | None = None, *, data: str | None = None
     ax.set_ylim(-0.6, len(laws) - 0.4)
     ax.tick_params(left=False)
     said = {"○ beyond the fitted range": frame["extrapolates"].any(), "bar: median": True}
-    return finish(ax, "Huber of held-out points, a dot a fold", "", what_is_drawn(said),
-                  log_x={"words": False})  # fmt: skip
+    log_axis(ax.xaxis, words=False)
+    return finish(ax, "Huber of held-out points, a dot a fold", "", what_is_drawn(said))

@@ -69,7 +69,26 @@ def explorer(source: FittedLaw | Draws | Forecast, level: float) -> tuple[Any, .
         words.append(f"Fixed: {', '.join(law.input_names[size:])}.")
     if law.shares:
         words.append("Sliders of mixture ratios are weights, scaled to sum to 1.")
-    return _pieces(data, " ".join(words))
+    controls = []
+    for k, axis in enumerate(axes[:size]):
+        slider = element("input", type="range", id=f"x-{k}", min=0, max=len(axis["nodes"]) - 1,
+                         value=axis["nodes"].index(axis["start"]))  # fmt: skip
+        label = element("label", axis["label"], for_=f"x-{k}")
+        controls.append(element("div", label, slider, element("output", id=f"o-{k}")))
+    picture = element("svg", id="explorer-picture", role="img", viewBox="0 0 640 280",
+                      aria_label=f"{law.target} over the input that moved last")  # fmt: skip
+    answer = element("p", element("output", id="explorer-answer"), class_="headline")
+    markup = element(
+        "div", answer, element("p", id="explorer-outside"),
+        element("div", *controls, class_="controls"), picture,
+        element("p", element("output", id="explorer-over"), " ".join(words), class_="lead"),
+        id="explorer", hidden="",
+    )  # fmt: skip
+    # "</script" and "<!--" mean something in a script wherever they stand.
+    text = json.dumps(data, allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")
+    script = files("jaxlaw.reporting").joinpath("explorer.js").read_text("utf-8")
+    without = element("noscript", "The explorer needs scripts; this page runs only its own.")
+    return markup, without, Html(f"<script>\nconst data = {text};\n{script}</script>")
 
 
 def _predicted(
@@ -122,27 +141,3 @@ def _axis(fit: FittedLaw, spec: Input, decade: Any, count: int, points: Any) -> 
 def _plain(values: np.ndarray) -> list[float | None]:
     """JSON has no NaN and no infinity: null."""
     return [float(f"{value:.9g}") if math.isfinite(value) else None for value in values]
-
-
-def _pieces(data: dict[str, Any], words: str) -> tuple[Any, ...]:
-    """The controls, the picture and the script."""
-    controls = []
-    for k, axis in enumerate(data["axes"]):
-        slider = element("input", type="range", id=f"x-{k}", min=0, max=len(axis["nodes"]) - 1,
-                         value=axis["nodes"].index(axis["start"]))  # fmt: skip
-        label = element("label", axis["label"], for_=f"x-{k}")
-        controls.append(element("div", label, slider, element("output", id=f"o-{k}")))
-    picture = element("svg", id="explorer-picture", role="img", viewBox="0 0 640 280",
-                      aria_label=f"{data['target']} over the input that moved last")  # fmt: skip
-    answer = element("p", element("output", id="explorer-answer"), class_="headline")
-    markup = element(
-        "div", answer, element("p", id="explorer-outside"),
-        element("div", *controls, class_="controls"), picture,
-        element("p", element("output", id="explorer-over"), words, class_="lead"),
-        id="explorer", hidden="",
-    )  # fmt: skip
-    # "</script" and "<!--" mean something in a script wherever they stand.
-    text = json.dumps(data, allow_nan=False, ensure_ascii=False).replace("<", "\\u003c")
-    source = files("jaxlaw.reporting").joinpath("explorer.js").read_text("utf-8")
-    without = element("noscript", "The explorer needs scripts; this page runs only its own.")
-    return markup, without, Html(f"<script>\nconst data = {text};\n{source}</script>")

@@ -146,11 +146,15 @@ def whole_page(title: str, lead: str, first: Html, sections: Sequence[Section], 
         for s in sections
     )
     main = element("main", *parts)
+    # What the browser lets the page do.
+    digests = (hashlib.sha256(code.encode()).digest() for code in _SCRIPT.findall(main))
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    policy = f"{_POLICY}; script-src {allowed}" if allowed else _POLICY
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=_policy(main)),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("title", title),
         element("style", style),
     )
@@ -163,10 +167,3 @@ def whole_page(title: str, lead: str, first: Html, sections: Sequence[Section], 
         element("footer", footer),
     )
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
-
-
-def _policy(markup: str) -> str:
-    """What the browser lets the page do."""
-    digests = (hashlib.sha256(code.encode()).digest() for code in _SCRIPT.findall(markup))
-    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    return f"{_POLICY}; script-src {allowed}" if allowed else _POLICY

@@ -42,17 +42,23 @@ from jaxlaw.reporting._html import (
     table,
     whole_page,
 )
-from jaxlaw.uncertainty import COLUMNS, has_draws, profile_interval
+from jaxlaw.uncertainty import (
+    COLUMNS,
+    Bootstrap,
+    Covariance,
+    Draws,
+    has_draws,
+    profile_interval,
+)
 from jaxlaw.validation import Study
 
 _ROWS = 400  # of a table: a study has thousands of folds
 _FEW = 12  # rows of a table that is not folded
 _ALONG = ("N", "D", "C", "Dp", "r")  # inputs to draw a law along: areas mean little to the eye
 _STEPS = 400  # of a curve that is drawn
-_SETS = 4  # data sets whose folds are drawn
 _SIZE = (5.0, 3.6)  # inches; with letters of 11 points readable on a telephone
 _FONTS = "'DejaVu Sans', Verdana, sans-serif"
-NO_FIGURES = "Figures need matplotlib: pip install 'jaxlaw[plot]'."
+_CAN_DRAW = find_spec("matplotlib") is not None  # an extra: a page without it has no figures
 
 
 @checked
@@ -61,7 +67,7 @@ def report(
     out: str | Path | None = None,
     *,
     runs: Any = None,
-    intervals: Any = None,
+    intervals: Bootstrap | Covariance | Draws | None = None,
     plans: Sequence[Result] = (),
     level: ConfidenceLevel | None = None,
     title: str | None = None,
@@ -102,15 +108,8 @@ def report(
         True
     """
     # Of those with intervals, which can be stated at another level of forecasts and profiles alone.
-    levels = sorted({
-        one.level
-        for one in plans
-        if not isinstance(one, Forecast) and one.kind_name != "profile"
-        and (
-            getattr(one, "interval", None)
-            or any(str(name).endswith("_low") for table in one.tables.values() for name in table)
-        )
-    })  # fmt: skip
+    fixed = [one for one in plans if not isinstance(one, Forecast) and one.kind_name != "profile"]
+    levels = sorted({one.level for one in fixed if getattr(one, "interval", None)})
     if level is None:
         level = (levels or [getattr(result, "level", LEVEL)])[0]
     if others := [other for other in levels if other != level]:
@@ -121,8 +120,6 @@ def report(
     plans = [_restated(plan, level) for plan in plans]
     if not isinstance(result, FittedLaw) and (runs is not None or intervals is not None or reading):
         raise UsageError("runs and intervals belong to a fit; a study or a forecast has its own")
-    if runs is None and reading:
-        raise UsageError(f"{', '.join(reading)}: how to read runs, and there are none: runs=")
     result = _restated(result, level)
     asked, notes = [result, *plans], list(result.notes)
     if isinstance(result, Study):
@@ -143,26 +140,23 @@ def report(
         notes, sections = _fit(result, read, curves, intervals, plans, level)
         asked = plans or [result]
     answers: list[Section] = []
-    for k, plan in enumerate(plans):
-        before = [one.kind_name for one in plans[:k]].count(plan.kind_name)
-        name = plan.kind_name.capitalize() + f" {before + 1}" * (before > 0)
+    for k, plan in enumerate(plans, 1):
+        name = plan.kind_name.capitalize() + f" ({k})" * (len(plans) > 1)
         answers.append(Section(name, [*_picture(plan), *_shown(plan)]))
     known = [note_list(notes) if notes else element("p", "No warnings.")]
     # A study's ranking and a forecast's points are what was asked for.
     at = 0 if isinstance(result, FittedLaw) else 1
     sections[at:at] = [*answers, Section("Caveats", known)]
-    opening = [
-        element("p", before, text, class_=kind)
-        for one in asked
-        for kind, before, text in (
-            ("headline", "", one.headline),
-            ("next", "Next: ", one.next_step),
-        )
-        if text
-    ]
-    grave = [note for note in notes if note.severity == "error"]
-    opening += [note_list(grave)] if grave else []
+    opening = []
+    for one in asked:
+        opening.append(element("p", one.headline, class_="headline"))
+        if one.next_step:
+            opening.append(element("p", f"Next: {one.next_step}", class_="next"))
+    if grave := [note for note in notes if note.severity == "error"]:
+        opening.append(note_list(grave))
     made_by = f"Made by jaxlaw {__version__}."
+    if not _CAN_DRAW:
+        made_by += " Figures need matplotlib: pip install 'jaxlaw[plot]'."
     text = whole_page(title or heading, lead, inner(opening), sections, made_by)
     if out is not None:
         write_atomic(out, lambda file: file.write_text(text, "utf-8"))
@@ -210,8 +204,10 @@ def _frame(result: Result, frame: pd.DataFrame, caption: str) -> Html:
     return folded(f"{caption}: {len(shown)} rows", whole) if len(frame) > _FEW else whole
 
 
-def _figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None = None) -> Html:
-    """A figure as SVG, with its caption.
+def _figure(
+    draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None = None
+) -> list[Html]:
+    """A figure as SVG, with its caption; none without matplotlib.
 
     Args:
         draw: function that draws on Axes.
@@ -219,7 +215,8 @@ def _figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None
         caption: caption below it.
         rows: number of rows of the figure, one below the other; a few need less room.
     """
-    # matplotlib is an extra: a page without it has no figures.
+    if not _CAN_DRAW:
+        return []
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -240,19 +237,16 @@ def _figure(draw: Callable[[Any], Any], alt: str, caption: str, rows: int | None
     label = element("svg", role="img", aria_label=alt).removesuffix("></svg>")
     rest = re.sub(r"'DejaVu Sans'[^;\"]*", _FONTS, rest)
     caption = element("figcaption", caption)
-    return element("figure", Html(f"{label} {box}>{rest}"), caption, class_="plot")
-
-
-def _can_draw() -> bool:
-    return find_spec("matplotlib") is not None
+    return [element("figure", Html(f"{label} {box}>{rest}"), caption, class_="plot")]
 
 
 def _picture(result: Any) -> list[Html]:
     """The picture of a result, if it has one."""
-    if not _can_draw() or not result.picture:
+    if not _CAN_DRAW or not result.picture:  # whose look-up needs matplotlib, too
         return []
     alt = f"{result.headline}. The numbers are in the tables."
-    return [element("div", _figure(result.plot, alt, result.kind_name.capitalize()), class_="main")]
+    drawn = _figure(result.plot, alt, result.kind_name.capitalize())
+    return [element("div", *drawn, class_="main")]
 
 
 # A fit
@@ -266,10 +260,6 @@ def _fit(
     frame, origin, groups = None, "No intervals are known.", None
     notes = list(fit.notes)
     if intervals is not None:
-        if not hasattr(intervals, "conf_int"):
-            raise UsageError(
-                f"intervals is a Bootstrap, a Covariance or draws, not {type(intervals).__name__}"
-            )
         frame, groups = intervals.conf_int(level), getattr(intervals, "groups", None)
         by = f", rows in groups by {', '.join(groups)}" if groups else ""
         origin = f"Intervals: {intervals.kind_name}{by}; they assume that the law is correct."
@@ -278,14 +268,39 @@ def _fit(
         frame, text = fit.conf_int(level), fit.standard_errors.text()
         origin = f"{text[0].upper()}{text[1:]}."
     notes = list(without_dependence_note(notes, groups))
-    main, others = _fit_figures(fit, runs, curves, frame)
-    law = fit.law
+    law, figures = fit.law, []
+    target, inputs = law.target, law.input_names
+    # Of coefficients of a paper nobody knows the ranges, and areas mean little to the eye.
+    if not np.isnan([*fit.ranges.values()]).any() and set(inputs) <= set(_ALONG):
+        for along in inputs:
+            figures += _figure(
+                lambda ax, along=along: plots.loss_over_input(fit, runs, along, ax),
+                f"Fitted curves of {target} along {along}, with the runs where they are given.",
+                f"{target.capitalize()} along {along}; shaded: beyond the runs",
+            )
+    if curves is not None and fit.area_options is not None:
+        figures += _run_figure(fit, curves)
+    if runs is not None and isinstance(fit, Fit):  # coefficients of a paper have no scores
+        figures += _figure(
+            lambda ax: plots.observed_against_predicted(fit, runs, ax),
+            f"Observed over predicted {target} of {fit.n_observations} runs, with the line "
+            f"where both are equal, R² {fit.r2:.4f}; below, the residuals in percent.",
+            f"Observed against predicted {target}, and residuals",
+        )
+    if frame is not None and np.isfinite(frame["low"]).any():
+        figures += _figure(
+            lambda ax: plots.parameter_intervals(frame, ax),
+            "Intervals of the parameters relative to their estimates; the numbers are in "
+            "the table of parameters.",
+            "Uncertainty of each parameter",
+            len(frame),
+        )
     items = [("source", law.source or "a law of your own")]
     items += [("constraint", law.constraint.name)] if law.constraint is not None else []
     if isinstance(fit, Fit):
         items += [(name, f"tied to {other}") for name, other in fit.tied.items()]
         items += [(n, f"bounded, {low} to {high}") for n, (low, high) in fit.bounds.items()]
-    formula = element("p", f"{law.target} = {law.formula}", class_="formula")
+    formula = element("p", f"{target} = {law.formula}", class_="formula")
     ranges = [
         (spec.name, spec.doc, (fit.columns or {}).get(spec.name, ""), fit.units[spec.name],
          *fit.ranges[spec.name])
@@ -305,57 +320,16 @@ def _fit(
     # The text of a fit ends with what its intervals are.
     evidence = "\n".join([*fit.details(), *"\n".join(fit.lines()).split("\n\n")[2:]])
     return notes, [
-        *([Section("Fit", main)] if main else []),
+        *([Section("Fit", [element("div", figures[0], class_="main")])] if figures else []),
         Section("Parameters", [parameters, element("p", origin)]),
         Section("Try it", explorer(intervals if has_draws(intervals) else fit, level)),
         Section("Law", [formula, pairs(items, "The law and its constraints")]),
         Section("Evidence", [
             element("pre", evidence or "There is none: nothing was fitted here."),
-            element("div", *others, class_="figures"),
+            element("div", *figures[1:], class_="figures"),
         ]),
         Section("Data", [folded("The ranges that were fitted", data)]),
     ]  # fmt: skip
-
-
-def _fit_figures(
-    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: pd.DataFrame | None
-) -> tuple[list[Any], list[Any]]:
-    """The law along its first input with the runs, and what is evidence."""
-    if not _can_draw():
-        return [], [NO_FIGURES]
-    figures, target, inputs = [], fit.law.target, fit.law.input_names
-    # Of coefficients of a paper nobody knows the ranges, and areas mean little to the eye.
-    if not np.isnan([*fit.ranges.values()]).any() and set(inputs) <= set(_ALONG):
-        figures += [
-            _figure(
-                lambda ax, along=along: plots.loss_over_input(fit, runs, along, ax),
-                f"Fitted curves of {target} along {along}, with the runs where they are given.",
-                f"{target.capitalize()} along {along}; shaded: beyond the runs",
-            )
-            for along in inputs
-        ]
-    if curves is not None and fit.area_options is not None:
-        figures += _run_figure(fit, curves)
-    if runs is not None and isinstance(fit, Fit):  # coefficients of a paper have no scores
-        figures += [
-            _figure(
-                lambda ax: plots.observed_against_predicted(fit, runs, ax),
-                f"Observed over predicted {target} of {fit.n_observations} runs, with the line "
-                f"where both are equal, R² {fit.r2:.4f}; below, the residuals in percent.",
-                f"Observed against predicted {target}, and residuals",
-            )
-        ]
-    if intervals is not None and np.isfinite(intervals["low"]).any():
-        figures += [
-            _figure(
-                lambda ax: plots.parameter_intervals(intervals, ax),
-                "Intervals of the parameters relative to their estimates; the numbers are in "
-                "the table of parameters.",
-                "Uncertainty of each parameter",
-                len(intervals),
-            )
-        ]
-    return [element("div", figure, class_="main") for figure in figures[:1]], figures[1:]
 
 
 def _run_figure(fit: FittedLaw, curves: LossCurves) -> list[Html]:
@@ -381,13 +355,12 @@ def _run_figure(fit: FittedLaw, curves: LossCurves) -> list[Html]:
         **held,
     )  # fmt: skip
     logged = {"step": one.first_step + one.steps_done(own.table), "loss": seen.target}
-    figure = _figure(
+    return _figure(
         lambda ax: plots.loss_curve(line, logged, ax),
         f"Logged {fit.law.target} of run {run} over its steps, the prediction, and its parts "
         "(base, annealing, shift); below, the learning rate.",
         f"Run {run}: logged and predicted {fit.law.target}",
     )
-    return [figure]
 
 
 # A forecast
@@ -399,12 +372,13 @@ def _forecast(forecast: Forecast) -> list[Section]:
         forecast, forecast.shown()["table"], f"{forecast.target.capitalize()} of a new run"
     )
     made = f"{forecast.made_of()}; fingerprint {forecast.fingerprint[:12]}…; parts of variance."
-    known = [] if forecast.backtest is None else [forecast.backtest]
-    return [
+    sections = [
         Section("Forecast", [*_picture(forecast), shown, element("p", made)]),
         Section("Try it", explorer(forecast, forecast.level)),
-        *(Section("Back-test", [*_shown(one), *_picture(one)]) for one in known),
     ]
+    if (one := forecast.backtest) is not None:
+        sections.append(Section("Back-test", [*_shown(one), *_picture(one)]))
+    return sections
 
 
 # A study
@@ -419,24 +393,13 @@ def _study(study: Study) -> list[Section]:
         f"{'' if (study.frame['huber'] == study.frame['huber_linear']).any() else 'log '}"
         f"residuals, summed, δ {study.delta:g}.",
     )
-    figures: list[Any] = [NO_FIGURES]
-    if _can_draw():
-        figures = [
-            _figure(
-                lambda ax, d=data: study.plot(ax, data=d),
-                f"Held-out Huber of every fold of {data}, a row a law.",
-                f"Every fold: {data}",
-                2 * len(study.laws),
-            )
-            for data in study.frame["data"].unique()[:_SETS]
-        ]
     columns = ["held_out", "law", "data", "n_fitted", "n_held_out", "huber", "r2", "train_r2",
                "agreement", "status"]  # fmt: skip
     tables = [_frame(study, table, name.capitalize()) for name, table in study.shown().items()]
     spread = _frame(study, study.spread, "How far parameters move between folds")
     return [
         Section("Scores", [*tables, how]),
-        Section("Figures", figures),
+        Section("Figures", _picture(study)),
         Section("Parameters", [spread]),
         Section("Folds", [_frame(study, study.frame[columns], "Every fold")]),
     ]

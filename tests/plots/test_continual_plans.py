@@ -11,7 +11,6 @@ from jaxlaw.planning import (
     Pretraining,
     optimal_schedule,
     optimal_training,
-    turning_length,
 )
 
 plots = pytest.importorskip("jaxlaw.plots")
@@ -20,7 +19,6 @@ pytestmark = pytest.mark.usefixtures("closed")
 
 PT, CPT = (jl.published()[name] for name in ("wang-2025-pt", "wang-2025-cpt"))
 RUN = ContinualPretraining(Pretraining(40_000, 2e-4), 10_000, 1e-4, replay=0.2, warmup=500)
-LEVEL = ContinualPretraining(Pretraining(5_000, 2e-4), 1, 2e-4, 1.0, 0.5, shape="constant")
 
 
 @pytest.mark.parametrize(
@@ -36,20 +34,6 @@ def test_a_line_is_the_column_of_the_table(make, shown, ax):
     found = make()
     assert found.plot(ax) is ax
     np.testing.assert_allclose(ax.lines[-1].get_ydata(), shown(found))
-
-
-def test_learning_rates_are_whole_on_their_ticks(ax):
-    """A power of ten stood alone at the end of the axis."""
-    found = optimal_schedule(("annealing", simulate.TRUTHS["annealing"]), 150, 2e-4)
-    found.plot(ax).figure.canvas.draw()
-    assert ax.yaxis.get_offset_text().get_text() == ""
-    assert {"10⁻⁴", "2·10⁻⁴"} <= {tick.get_text() for tick in ax.get_yticklabels()}
-
-
-def test_the_way_back(ax):
-    found = turning_length(PT, LEVEL)
-    found.plot(ax)
-    assert ax.lines[-1].get_xdata()[0] == found.steps
 
 
 def test_the_value_of_a_corpus(ax):

@@ -46,19 +46,3 @@ def test_two_settings_are_contours_around_the_best(tmp_path):
     one = planning.optimal_inputs(drawn(tuned), {"lr": (1e-5, 0.1)}, at={**AT, "batch": 4e5})
     ax = from_its_file(one, tmp_path)
     assert last_dot(ax) == pytest.approx((one.lr, one.loss)) and "band: 90%" in ax.get_title()
-
-
-PT, CPT = (jl.published()[f"wang-2025-{name}"] for name in ("pt", "cpt"))
-
-
-@pytest.mark.full
-def test_a_continual_run_is_drawn_from_its_file(tmp_path):
-    base = planning.Pretraining(steps=40_000, peak=2e-4)
-    run = planning.ContinualPretraining(base, steps=10_000, peak=1e-4, warmup=500)
-    best = planning.optimal_training(PT, CPT, run, (0.3, 0.6), {"replay": (0, 1)})
-    assert from_its_file(best, tmp_path).get_ylabel() == "best replay ratio"
-    given = planning.ContinualPretraining(
-        jl.schedules.constant(1e-3, 50), 1, 1e-3, shape="constant"
-    )
-    back = planning.turning_length(PT, given)
-    assert from_its_file(back, tmp_path).get_xlabel() == "continual steps"

@@ -121,13 +121,6 @@ def test_a_profile_is_drawn_with_its_interval(chinchilla_fit):
     assert f"{low:.4g} to {high:.4g}" in seen.text
 
 
-def test_warnings_come_first_the_gravest_before_all(chinchilla_fit):
-    notes = (Note("a", "info", "known"), Note("b", "error", "wrong"), Note("c", "warning", "odd"))
-    text = Seen(jl.report(dataclasses.replace(chinchilla_fit, notes=notes))).text
-    at = [text.index(words) for words in ("Do not use", "Caution", "Good to know", "Evidence")]
-    assert at[:3] == sorted(at[:3]) and text.index("wrong") < text.index("objective")
-
-
 def test_names_are_text(chinchilla_fit):
     evil = dataclasses.replace(
         chinchilla_fit.law, name=EVIL, formula=EVIL, source=EVIL, target=EVIL

@@ -75,20 +75,6 @@ def chromium(folder, page, *arguments):
     )  # fmt: skip
 
 
-@pytest.mark.full
-def test_the_text_is_there(opened):
-    kind, _, done, _ = opened
-    words = ["<h1>", "Caveats", "<svg", "</html>"]
-    words += {
-        "fit": ["1.66977", "0.33073", "Allocation"],
-        "study": ["Ranking", "law &amp; order"],
-        "curves": ["annealing"],
-    }[kind]
-    for word in words:
-        assert word in done.stdout
-    assert done.stdout.count("<script") == (kind != "study")
-
-
 def test_the_console_is_silent(opened):
     assert [line for line in opened[2].stderr.splitlines() if "CONSOLE" in line] == []
 

@@ -77,12 +77,10 @@ def isoloss(
     ranges = {name: source.ranges.get(name, (np.nan, np.nan)) for name in ("N", "D")}
     known = np.isfinite([*ranges.values()]).all()  # not of coefficients that a paper prints
     ax, C = ax or new_axes(), np.geomspace(*computes, 121)
-    second, before = ax.has_data(), ax.get_title().replace("\n", " ")
+    before = ax.get_title()  # of another law on these axes
     best = frontier(fit, C, at=at, level=level).table
     sizes = [best["N"].min() / 8, best["N"].max() * 8, *(ranges["N"] if known else ())]
-    seen = ax.get_ylim()
-    sizes += [*seen] if second else []  # of another law too
-    N = np.geomspace(min(sizes), max(sizes), 160)
+    N = np.geomspace(*(ax.get_ylim() if before else (min(sizes), max(sizes))), 160)
     log_N, log_C = np.log(N * source.scale("N"))[:, None], np.log(C)
     with in_float64():
         log_D = np.asarray(jnp.vectorize(partial(log_tokens, cost))(log_N, log_C))
@@ -100,33 +98,28 @@ def isoloss(
     drawn = ax.contour(
         C, N, losses, levels=np.unique(levels), colors=color, linewidths=0.7, alpha=0.6
     )
-    written = [text.get_window_extent() for text in ax.texts]
     for number in ax.clabel(drawn, fmt="%.2f", fontsize="x-small"):
         number.set_bbox(VEIL | {"pad": 0})  # lines of another law may pass there
-        if any(number.get_window_extent().overlaps(one) for one in written):
-            number.remove()
     end_labels = [curve(ax, best, "compute", "N", color, label or "best size", 2)]
     shaded = False
-    if known and not second:  # a second shade on the same axes would darken the first
+    if known and not before:  # a second shade on the same axes would darken the first
         tokens = np.exp(log_D) / source.scale("D")
         run = {"N": np.broadcast_to(N[:, None], tokens.shape), "D": tokens}
         outside = np.logical_or.reduce([*outside_range(ranges, source.joint, run).values()])
         if shaded := bool(outside.any()):
             ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors=[FAINT],
                         alpha=SHADE, zorder=0)  # fmt: skip
-    elif "shaded" in before:  # the first law's shade goes on to the new limits
-        for ends in ((N[0], seen[0]), (seen[1], N[-1])):
-            ax.axhspan(*ends, color=FAINT, alpha=SHADE, linewidth=0, zorder=0)
     if runs is not None:
         observed = runs_for(source, runs).observations(source.law, free=()).inputs
         size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))
         logs = np.log(size * source.scale("N")), np.log(tokens * source.scale("D"))
         dots(ax, flops(cost, *logs), size, color=INK, s=9, zorder=3)
-    # Of a law on the same axes the words hold still.
-    said = {f"band: {level:.0%} of draws": "N_low" in best, "shaded: beyond the runs": shaded}
-    words = what_is_drawn({one: there or one in before for one, there in said.items()})
-    title = f"contours of equal {target_label(source.fit)}\n{words}".strip()
-    return finish(ax, _COMPUTE, "model parameters N", title, end_labels)
+    title = what_is_drawn({
+        f"contours of equal {target_label(source.fit)}": True,
+        f"band: {level:.0%} of draws": "N_low" in best,
+        "shaded: beyond the runs": shaded,
+    })  # fmt: skip
+    return finish(ax, _COMPUTE, "model parameters N", before or title, end_labels)
 
 
 @picture("allocation")
@@ -135,26 +128,30 @@ def valley(plan: Answer, ax: Axes) -> Axes:
     """The loss over the size at the plan's compute, and the best size with its interval."""
     table, (_, single) = plan.points["valley"], plan.unit_of("N")
     curve(ax, table, "N", "loss", BLUE)
-    ax.margins(x=0)
-    log_axis(ax.xaxis, single)
     if limits := plan.interval.get("N"):
         ax.hlines(plan.loss, *limits, color=RED, linewidth=1.6, zorder=3)
-        ax.set_xlim(table["N"].min(), table["N"].max())
+    ax.set_xlim(table["N"].min(), table["N"].max())
+    log_axis(ax.xaxis, single)
     shown = (plan.quantities[name] for name in ("N", "D", "loss"))
     answer_below(ax, plan.N, plan.loss, "\n".join(map(str, shown)))
     said = {f"loss of runs of {plan.quantities['compute'].number}": True,
             f"band and bar: {plan.level:.0%} of draws": "loss_low" in table}  # fmt: skip
-    unit = plan.quantities["loss"].unit
-    label = f"loss ({unit})" if unit else "loss"
+    label = f"loss ({plan.quantities['loss'].unit})".removesuffix(" ()")
     return finish(ax, "model parameters N", label, what_is_drawn(said))
 
 
 @picture("frontier")
-def loss_frontier(plan: Answer, ax: Axes) -> Axes:
-    """The lowest loss over compute."""
-    table = plan.table
-    end = curve(ax, table, "compute", "loss", BLUE, "best run")
+@picture("compute multiplier")
+def over_compute(plan: Answer, ax: Axes) -> Axes:
+    """The lowest loss over compute, or what a recipe is worth against a reference (1: no gain)."""
+    table, y, x, label = plan.table, "loss", _COMPUTE, "lowest loss (nats)"
+    if "multiplier" in table:
+        y, x = "multiplier", "compute of the reference (FLOPs)"
+        label = "compute of the reference at equal loss"
+        ax.axhline(1.0, color=INK, linewidth=0.8, linestyle="--")
+        ax.yaxis.set_major_formatter("×{x:g}")
+    curve(ax, table, "compute", y, BLUE, marker="o", markersize=3)
     ax.margins(x=0.02)
     log_axis(ax.xaxis, words=False)
-    title = what_is_drawn({f"band: {plan.level:.0%} of draws": "loss_low" in table})
-    return finish(ax, _COMPUTE, "loss (nats)", title, end_labels=[end])
+    title = what_is_drawn({f"band: {plan.level:.0%} of draws": f"{y}_low" in table})
+    return finish(ax, x, label, title)

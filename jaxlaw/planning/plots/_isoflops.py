@@ -98,11 +98,9 @@ def isoflops(runs: Any, ax: Axes | None = None, *, level: ConfidenceLevel = LEVE
         ax.scatter(*best, s=34, facecolor=[color if inside else "white"], edgecolor=[color],
                    marker="D", zorder=4)  # fmt: skip
         if inside and degrees > 0:
-            design = np.vander(x, 3)
-            noise = np.sum((losses - design @ parabola) ** 2) / degrees
+            covariance = np.polyfit(x, losses, 2, cov=True)[1]
             gradient = np.array([b / (2 * a**2), -1 / (2 * a), 0.0])
-            variance = gradient @ np.linalg.inv(design.T @ design) @ gradient * noise
-            half = stats.t.ppf((1 + level) / 2, degrees) * np.sqrt(variance)
+            half = stats.t.ppf((1 + level) / 2, degrees) * np.sqrt(gradient @ covariance @ gradient)
             ax.plot(best[0] * np.exp([-half, half]), [best[1]] * 2, color=color, linewidth=4,
                     alpha=0.4, solid_capstyle="butt", zorder=3)  # fmt: skip
             said[f"bars: {level:.0%} of the best size"] = True
@@ -110,5 +108,5 @@ def isoflops(runs: Any, ax: Axes | None = None, *, level: ConfidenceLevel = LEVE
     ax.margins(x=0.11)  # names lie on the right
     log_axis(ax.xaxis)
     fitted = N[np.concatenate(budgets)]
-    said["shaded: beyond the runs"] = shade_outside(ax, fitted.min(), fitted.max(), "")
+    said["shaded: beyond the runs"] = shade_outside(ax, fitted.min(), fitted.max())
     return finish(ax, "model parameters N", "loss (nats)", what_is_drawn(said))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
@@ -13,8 +14,8 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
+    VEIL,
     answer_below,
-    count_in_words,
     curve,
     dots,
     finish,
@@ -22,12 +23,11 @@ from jaxlaw._axes import (
     percent,
     shade_outside,
     what_is_drawn,
-    with_interval,
     write,
 )
+from jaxlaw._quantities import readable
 from jaxlaw.data import read_runs
 
-_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)  # between shares that are named
 _NAMED = 7  # shares, at most
 _SAME = 0.01  # of runs: a factor of sizes or tokens of less is none
 _BEYOND = 0.15  # of the mixture ratios that were run: how far a curve goes on beyond them
@@ -68,30 +68,28 @@ def trade_off(plan: Answer, ax: Axes, *, runs: Any = None) -> Axes:
             read.for_corpus(side).observations("chinchilla", free=())
             for side in ("general", "domain")
         )
-        next_to = np.ones(len(domain.target), bool)
+        near = np.ones(len(domain.target), bool)
         for name in [one for one in ("N", "D") if one in plan.point]:
             wanted = plan.point[name] * (plan.unit_of(name) or ("", 1.0))[1]
             away = np.abs(np.log(domain.inputs[name] / wanted))
-            next_to &= away <= away[next_to].min() + _SAME
-        dots(ax, general.target[next_to], domain.target[next_to], color=INK, s=18, zorder=3)
-        size, tokens = (count_in_words(domain.inputs[name][next_to][0]) for name in ("N", "D"))
+            near &= away <= away[near].min() + _SAME
+        dots(ax, general.target[near], domain.target[near], color=INK, s=18, zorder=3)
+        size, tokens = (readable(domain.inputs[name][near][0]) for name in ("N", "D"))
         said[f"black: runs of N = {size}, D = {tokens}"] = True
     ax.margins(x=0.1, y=0.12)
     left, right = ax.get_xlim()
-    left, right = min(left, plan.limit), max(right, plan.limit)
-    ax.set_xlim(left, right)
+    right = max(right, plan.limit)
+    ax.set_xlim(min(left, plan.limit), right)
     ax.axvspan(plan.limit, right, color=RED, alpha=0.08, linewidth=0, zorder=0)
-    shares, span = table["share"], np.ptp(table["share"])
-    step = next((one for one in _STEPS if span <= _NAMED * one), _STEPS[-1])
-    named = table[np.abs(shares / step - (shares / step).round()) < 1e-6]
-    dots(ax, named["general_loss"], named["domain_loss"], color=BLUE, s=14, alpha=1, zorder=3)
-    for row in named.itertuples():
-        place = row.general_loss, row.domain_loss
-        write(ax, percent(row.share), place, xytext=(5, 4), color=FAINT)
+    shares = MaxNLocator(_NAMED, steps=(1, 2, 5, 10)).tick_values(*table["share"].iloc[[0, -1]])
+    shares = shares[(shares >= table["share"].min()) & (shares <= table["share"].max())]
+    places = [np.interp(shares, table["share"], losses) for losses in (x, y)]
+    dots(ax, *places, color=BLUE, s=14, alpha=1, zorder=3)
+    for one, *place in zip(shares, *places, strict=True):
+        write(ax, percent(one), place, xytext=(5, 4), color=FAINT)
     if np.isfinite(share):
         # The curve falls to the right: above it there is room.
-        text = f"r_d = {with_interval(share, plan.interval.get('share'), '.3f')}"
-        text += f"\ndomain loss {plan.domain_loss:.4g}"
+        text = f"r_d = {plan.quantities['share']}\ndomain loss {plan.domain_loss:.4g}"
         answer_below(ax, plan.general_loss, plan.domain_loss, text)
     return finish(ax, "general loss (nats)", "domain loss (nats)", what_is_drawn(said))
 
@@ -109,20 +107,16 @@ def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
     tokens = plan.quantities["corpus_tokens"].number
     end = curve(ax, table, "share", "loss", color, tokens, 1.5)
     if np.isfinite(plan.share):
-        # Losses fall to the right: above them is room, for a line of each plan on these axes.
-        before = len([text for text in ax.texts if text.get_text().startswith("r_d")])
-        said = f"r_d = {with_interval(plan.share, plan.interval.get('share'), '.3f')}"
-        dots(ax, plan.share, plan.loss, color=[color], s=36, alpha=1, zorder=4)
-        write(ax, f"{said} for {tokens}", (1, 1), xycoords="axes fraction", ha="right", va="top",
-              color=color, xytext=(0, -14 * before))  # fmt: skip
+        best = plan.share, plan.loss
+        dots(ax, *best, color=[color], s=36, alpha=1, zorder=4)
+        write(ax, f"r_d = {plan.quantities['share']}", best, color=color, ha="right", va="top",
+              xytext=(4, -8), bbox=VEIL)  # fmt: skip
     ax.margins(x=0.02, y=0.12)
     ax.set_xlim(right=1)
     said = {held_inputs(plan, "N"): True, f"band: {plan.level:.0%} of draws": "loss_low" in table}
-    finish(ax, "domain share r_d, all of the domain's tokens used", "domain loss (nats)",
-           what_is_drawn(said), [end])  # fmt: skip
-    if "tried" in plan.facts:
-        shade_outside(ax, *plan.tried)
-    return ax
+    said["shaded: beyond the runs"] = "tried" in plan.facts and shade_outside(ax, *plan.tried)
+    return finish(ax, "domain share r_d, all of the domain's tokens used", "domain loss (nats)",
+                  what_is_drawn(said), [end])  # fmt: skip
 
 
 @picture("optimal weights")

@@ -52,7 +52,7 @@ def settings(plan: Answer, ax: Axes) -> Axes:
         grid = (table[name].to_numpy().reshape(side, side) for name in (x, y))
         above = 100 * relative_excess(table["loss"].to_numpy().reshape(side, side), plan.loss)
         drawn = ax.contour(*grid, above, levels=_LEVELS, colors=BLUE, linewidths=0.8, alpha=0.7)
-        ax.clabel(drawn, fmt=lambda level: f"{level:g}%", fontsize="x-small")
+        ax.clabel(drawn, fmt="%g%%", fontsize="x-small")
         ax.vlines(at[0], *plan.near[y], **bars)
         dots(ax, *at, color=[RED], s=36, alpha=1, zorder=3)
         title = text.replace("\n", "; ") + "\ncontours: % above the lowest loss"
@@ -70,8 +70,7 @@ def best_settings(best: Answer, ax: Axes) -> Axes:
     name = next(name.removesuffix("_bound") for name in table if "_bound" in name)
     ax.set(xscale="log", yscale="log")
     # Cells of one size lie side by side, in the order of their tokens.
-    rank = table.groupby("N")["D"].rank() - table.groupby("N")["D"].transform("size") / 2 - 0.5
-    x = table["N"] * np.exp(0.03 * rank)
+    x = table["N"] * np.exp(0.03 * table.groupby("N")["D"].rank())
     ax.vlines(x, table[f"{name}_from"], table[f"{name}_to"], color=FAINT, linewidth=2, zorder=1)
     least, most = table["D"].min(), table["D"].max()
     tokens = ScalarMappable(LogNorm(least, max(most, 1.001 * least)), "viridis_r")

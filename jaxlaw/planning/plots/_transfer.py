@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
-    BLUE,
     INK,
-    count_in_words,
     curve,
     finish,
+    log_axis,
     new_axes,
     percent,
     shades,
     write,
 )
+from jaxlaw._quantities import readable
 
 
 @picture("data transferred")
@@ -51,29 +49,16 @@ def transfer(
     for color, (size, rows) in zip(shades(len(groups)), groups, strict=True):
         curve(ax, rows, over, quantity, color, width=1.5)
         if by != over:
-            label = f"N = {count_in_words(size)}" if by == "N" else f"{by} {size}"
+            label = f"N = {readable(size)}" if by == "N" else f"{by} {size}"
             start = rows.iloc[0]  # the other ends may lie far below
             write(ax, label, (start[over], start[quantity]), color=color, xytext=(2, 5))
     ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
     saved = quantity == "saved"
     xlabel = "tokens of the continual run" if by != over else "compute from scratch (FLOPs)"
     ylabel = "compute saved against scratch" if saved else "tokens transferred"
-    finish(ax, xlabel, ylabel, log_x={"words": by != over})
+    log_axis(ax.xaxis, words=by != over)
+    finish(ax, xlabel, ylabel)
     if saved:
         ax.set_ylim(max(-1.05, min(seen["saved"].min(), 0.0) - 0.05), 1.0)
-    ax.yaxis.set_major_formatter(percent if saved else _signed_count)
+    ax.yaxis.set_major_formatter(percent if saved else lambda value, _: readable(value))
     return ax
-
-
-def _signed_count(value: float, _: Any = None) -> str:
-    return f"{'−' if value < 0 else ''}{count_in_words(abs(value))}" if value else "0"
-
-
-@picture("compute multiplier")
-def compute_multiplier(plan: Answer, ax: Axes) -> Axes:
-    """What a recipe is worth against a reference, over the reference's compute; 1 is no gain."""
-    curve(ax, plan.table, "compute", "multiplier", BLUE, marker="o", markersize=3)
-    ax.axhline(1.0, color=INK, linewidth=0.8, linestyle="--")
-    ax.yaxis.set_major_formatter(lambda value, _: f"×{value:g}")
-    label = "compute of the reference (FLOPs)"
-    return finish(ax, label, "compute of the reference at equal loss", log_x={"words": False})
