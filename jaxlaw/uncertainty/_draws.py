@@ -347,7 +347,7 @@ def _draws_of(given: Any) -> Draws:
     except (TypeError, ValueError):
         raise UsageError(
             "give a Fit, (law, params), a bootstrap, a covariance or a forecast, not "
-            f"{given!r:.60}; to a table fit a law first"
+            f"{repr(given) if isinstance(given, str) else type(given).__name__}: fit a law first"
         ) from None
     law = laws.get(law)
     if not isinstance(params, Mapping):
