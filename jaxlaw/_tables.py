@@ -12,6 +12,7 @@ import glob
 import gzip
 import io
 import os
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -258,6 +259,10 @@ def _csv(text: str, label: str, separator: str) -> Table:
     A header without a comma may separate its names by semicolons or tabs.
     """
     first = text.lstrip("\n").partition("\n")[0]
+    pairs = len(re.findall(r"[A-Za-z)]\s*[:=]\s*[-+]?\.?\d", first))
+    if pairs > 1 or first.strip().startswith("|"):
+        what = "a trainer's log" if pairs > 1 else "a table of Markdown"
+        raise _error(label, f"line 1 is of {what}, {first.strip():.60}…; save it as CSV", row=1)
     if separator == "," and "," not in first:
         separator = ";" if ";" in first else "\t" if "\t" in first.strip() else ","
     dialect = {"delimiter": separator, "skipinitialspace": True}

@@ -165,3 +165,16 @@ def test_objects_in_records_are_dotted_columns(tmp_path):
     runs = jl.read_runs(path, where="`train.lr` > 0")
     assert runs.columns == {"N": "model.n_params", "lr": "train.lr"}
     assert runs.table["N"].tolist() == [1e9]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("| N | D | loss |\n|---|---|---|\n| 1 | 2 | 3 |\n", "a table of Markdown"),
+        (" iteration 1/ 9 | lr: 7.5E-06 | loss: 2.5 |\n", "a trainer's log"),
+    ],
+)
+def test_what_is_no_table_is_said(tmp_path, text, what):
+    (tmp_path / "runs.txt").write_text(text)
+    with pytest.raises(jl.DataError, match=what):
+        jl.read_runs(tmp_path / "runs.txt")
