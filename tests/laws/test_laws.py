@@ -458,7 +458,7 @@ def test_whole_numbers_beyond_32_bits_are_numbers(asked):
     for N in (whole, np.int64(whole), np.array([whole]), [whole], pd.Series([whole])):
         assert float(np.squeeze(law(params, N=N, D=1_400_000_000_000))) == expected
     assert float(law(params | {"B": 10**12}, N=7e10, D=1.4e12)) > expected
-    with pytest.raises(jl.UsageError, match="below 1e308"):
+    with pytest.raises(jl.UsageError, match="1e308"):
         law(params, N=10**400, D=1e12)
     runs = jl.planning.best_run("chinchilla", params, 10**21)
     assert float(runs.N) == float(jl.planning.best_run("chinchilla", params, 1e21).N)
