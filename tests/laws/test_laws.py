@@ -152,20 +152,6 @@ def test_formula(name):
 
 
 @every_law
-def test_specification_is_complete(name):
-    law = laws.get(name)
-    assert law.formula and law.source and law.delta > 0
-    for spec in law.parameters:
-        assert spec.low < spec.start[0] < spec.start[1] < spec.high or spec.low == 0.0
-        assert spec.scale in ("log", "linear")
-        assert spec.low > 0 or spec.scale == "linear"
-    assert set(law.components) <= {"annealing", "shift"}
-    for names in law.components.values():
-        assert set(names) <= set(law.parameter_names)
-    assert set(law.from_base) <= set(law.parameter_names)
-
-
-@every_law
 def test_linear_parameters_are_linear(name):
     law, params, inputs = case(name)
     for held in law.linear_parameters:
@@ -462,14 +448,3 @@ def test_whole_numbers_beyond_32_bits_are_numbers(asked):
         law(params, N=10**400, D=1e12)
     runs = jl.planning.best_run("chinchilla", params, 10**21)
     assert float(runs.N) == float(jl.planning.best_run("chinchilla", params, 1e21).N)
-
-
-def test_a_call_that_lacks_parameters_or_inputs_says_how_a_law_is_called():
-    law, params = jl.laws.get("loss-compute"), {"a": 30.0, "b": 0.0}
-    with pytest.raises(UsageError, match=r"lacks the parameters b; call it as law\(params, C=…\)"):
-        law({"a": 30.0}, C=1e21)
-    with pytest.raises(UsageError, match="lacks the inputs C"):
-        law(params, N=1e9)
-    for given in ((params, 1e21), (1e21,)):
-        with pytest.raises(UsageError, match=r"call it as law\(params, C=…\)"):
-            law(*given)
