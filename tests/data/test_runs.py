@@ -26,14 +26,6 @@ def test_mapped_columns(tmp_path):
     np.testing.assert_array_equal(swapped.inputs["N"], simple()["D"])
 
 
-def test_missing_columns_are_named_in_one_error(tmp_path):
-    path = write_csv(tmp_path, simple().rename(columns={"N": "whatever_it_is", "loss": "ppl"}))
-    with pytest.raises(DataError) as error:
-        read_runs(path).observations("chinchilla")
-    assert_says(error, "runs.csv", "no column N (model parameters), loss", "chinchilla",
-                "whatever_it_is", "columns={'N': '…', 'loss': '…'}")  # fmt: skip
-
-
 def test_cross_entropy_is_found_as_loss():
     frame = pd.DataFrame({"Dp": [1e9, 2e9, 4e9, 8e9], "loss": [3.0, 2.8, 2.7, 2.65]})
     observations = read_runs(frame).observations("downstream-ce")

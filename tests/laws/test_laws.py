@@ -268,17 +268,6 @@ def test_finite_at_the_ends_of_the_share(name):
             assert_finite(law, params | change, {"N": 1e6, "D": 1e8, "r": r} | domain)
 
 
-def test_share_of_zero_leaves_no_data_term():
-    law, params, _ = case("dcpt")
-    at_zero = law(params, N=1.8, D=np.array([0.2, 2.0]), r=0.0)
-    assert at_zero[0] == at_zero[1]
-    assert at_zero[0] == pytest.approx(
-        params["E"]
-        + params["A"] / 1.8 ** params["alpha"]
-        + params["C"] / params["eps"] ** params["gamma"]
-    )
-
-
 def test_bleu_is_zero_where_its_logarithm_is_not_positive():
     law, params, _ = case("downstream-bleu")
     assert law(params, Dp=1e6) == 0.0

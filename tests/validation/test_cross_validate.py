@@ -141,10 +141,6 @@ def test_huber_losses_are_sums_over_the_points_as_in_the_paper(study):
     again = jl.cross_validate("bare", twice, "in-sample", **OPTIONS).frame.iloc[0]
     assert again["huber"] == pytest.approx(2 * whole["huber"], rel=1e-6)
     assert again["mean_huber"] == pytest.approx(whole["mean_huber"], rel=1e-6)
-    # Laws are compared on the same points, so that both tell the same.
-    sums, means = (study.rank(name) for name in ("huber", "mean_huber"))
-    assert sums["verdict"].to_dict() == means["verdict"].to_dict()
-    np.testing.assert_allclose(sums["ratio"], means["ratio"], rtol=1e-9)
 
 
 def test_a_study_is_kept(study, tmp_path):
