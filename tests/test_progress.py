@@ -1,6 +1,10 @@
 """Progress: what is done, what is left, and how a terminal, a pipe and a notebook show it."""
 
 import io
+import json
+import os
+import re
+import subprocess
 import sys
 
 import jax
@@ -75,3 +79,34 @@ def test_a_person_who_waits_for_a_compiler_learns_of_it_once(monkeypatch, tmp_pa
         _jit._compiled_for.append(5.1)
     line = "jaxlaw: compiling, once on this machine\n"
     assert said == (["", line, line] if stream is Terminal else [""] * 3)
+
+
+# --- in the shell, in processes of their own, with nothing compiled
+
+TABLE = "N,D,loss\n" + "\n".join(
+    f"{N:g},{D:g},{1.7 + 400 / N**0.34 + 400 / D**0.28 + 0.004 * ((3 * i + j) % 5 - 2):.4f}"
+    for i, N in enumerate((1e8, 4e8, 1.6e9, 6.4e9))
+    for j, D in enumerate((2e9, 8e9, 3.2e10))
+)
+STUDY = "study chinchilla,kaplan runs.csv --folds k-fold:5 --n-starts 64 --n-local 4 --json"
+
+
+def environment(folder):
+    """Of a user, whose cache folder is empty."""
+    named = {k: v for k, v in os.environ.items() if k not in ("JAXLAW_QUIET", "XLA_FLAGS")}
+    return named | {"JAXLAW_CACHE": str(folder / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+@pytest.mark.full
+def test_a_first_study_into_files_says_what_it_does(tmp_path):
+    (tmp_path / "runs.csv").write_text(TABLE)
+    done = subprocess.run(
+        [sys.executable, "-m", "jaxlaw", *STUDY.split()], cwd=tmp_path, env=environment(tmp_path),
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0 and json.loads(done.stdout)["kind"] == "jaxlaw study"
+    lines = done.stderr.splitlines()
+    assert all(line.startswith("jaxlaw: ") for line in lines if "--folds" not in line)
+    assert any(re.search(r"law [12] of 2 \(\w+\)", line) for line in lines)
+    assert any("compiling, once on this machine" in line for line in lines)
+    assert "lane" not in done.stderr and "\r" not in done.stderr

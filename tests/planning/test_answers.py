@@ -9,6 +9,7 @@ import scipy.stats
 
 import jaxlaw as jl
 from jaxlaw import planning, simulate
+from jaxlaw.notes import Note
 from jaxlaw.planning._frame import missing_draws_notes, source_notes
 from jaxlaw.uncertainty import Draws, as_draws, interval_columns, intervals
 from tests.conftest import numbers
@@ -43,6 +44,19 @@ def test_units_are_those_of_the_fitted_runs_or_the_laws_own():
     assert two.D == pytest.approx(one.D * 1e9, rel=1e-12)
     assert two.loss == pytest.approx(one.loss, rel=1e-12)
     assert 6 * two.N * two.D == pytest.approx(5e19, rel=1e-12)
+
+
+def test_notes_say_where_an_answer_is_an_extrapolation_and_what_the_fit_doubts():
+    fit = scattered().fit
+    assert not planning.allocation(fit, 1e20).notes
+    (note,) = (n for n in planning.allocation(fit, 1e25).notes if n.code == "extrapolation")
+    assert "N = " in note.message and "D = " in note.message
+    doubtful = dataclasses.replace(
+        fit, notes=(Note("unidentifiable", "warning", "E and A trade off", inherited=True),)
+    )
+    (note,) = planning.allocation(doubtful, 1e20).notes
+    assert note.code == "doubtful-fit"
+    assert note.message == "the fit has warnings, which its own notes explain: unidentifiable"
 
 
 @pytest.mark.full
