@@ -4,12 +4,11 @@ import html
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import jaxlaw as jl
-from jaxlaw import _json as records, papers, planning
+from jaxlaw import papers, planning
 from jaxlaw._result import HOMES
 from tests.fixtures.command_files import PAIRS, a_forecast, prepare
 from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn
@@ -138,11 +137,3 @@ def test_every_result_is_read_as_it_was_written(kind, tmp_path, chinchilla_fit):
                 type(result).from_dict({k: v for k, v in parsed.items() if k != name})
     with pytest.raises(jl.DataError, match="'more'"):
         type(result).from_dict(parsed | {"more": 1})
-
-
-def test_named_tuples_and_tables_are_written_by_their_fields():
-    table = pd.DataFrame({"x": [1.0, np.nan]}, index=pd.Index(["a", "b"], name="row"))
-    assert records.plain({"areas": jl.data.Areas(1.0, np.inf), "table": table}) == {
-        "areas": {"S1": 1.0, "S2": "inf"},
-        "table": [{"row": "a", "x": 1.0}, {"row": "b", "x": "nan"}],
-    }

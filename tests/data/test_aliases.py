@@ -109,12 +109,6 @@ def test_a_unit_in_a_name_counts(name, unit):
     assert known_columns(named(N=name), ("N",)) == {}
 
 
-def test_cells_say_their_own_unit():
-    cells = [f"{n / 1e6:g}M" for n in simple()["N"]]
-    seen = jl.read_runs(named().assign(n_params=cells)).observations("chinchilla")
-    np.testing.assert_allclose(seen.inputs["N"], simple()["N"], rtol=1e-15)
-
-
 def test_columns_may_be_expressions_of_others():
     table = named().drop(columns="tokens")
     table["compute_budget"] = 6 * simple()["N"] * simple()["D"]

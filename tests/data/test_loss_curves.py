@@ -120,15 +120,6 @@ def test_a_phase_that_counts_its_own_steps_is_the_run_that_counts_on():
     )
 
 
-def test_a_continual_phase_of_an_unknown_base_is_all_cpt():
-    line = "cosine:peak=1e-4,steps=1000,warmup=100"
-    frame = logged({"late": line}).assign(phase="cpt")
-    result = areas_of(read(frame, line))
-    counted = jl.areas(schedules.parse(line), at=frame["step"])
-    np.testing.assert_allclose(result["S2_cpt"], counted.S2, rtol=1e-12)
-    assert (result[["S1_pt", "S2_pt"]] == 0).all(axis=None)
-
-
 def test_a_continual_phase_alone_is_refused_by_laws_of_both():
     table = pd.DataFrame({"run": "a", "step": [50.0, 100.0], "phase": "cpt", "loss": [3.0, 2.9]})
     curves = jl.read_loss_curves(table.assign(r=0.5), schedule="constant:lr=1e-3,steps=100")

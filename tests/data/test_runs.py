@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from jaxlaw import laws, simulate
-from jaxlaw.data._runs import read_columns, read_runs, refuse_rows
+from jaxlaw.data._runs import read_runs
 from jaxlaw.errors import DataError, UsageError
 from tests.fixtures.run_tables import assert_same, assert_says, codes, simple, with_cell, write_csv
 
@@ -26,14 +26,6 @@ def test_mapped_columns(tmp_path):
     np.testing.assert_array_equal(swapped.inputs["N"], simple()["D"])
 
 
-def test_missing_columns_are_named_in_one_error(tmp_path):
-    path = write_csv(tmp_path, simple().rename(columns={"N": "whatever_it_is", "loss": "ppl"}))
-    with pytest.raises(DataError) as error:
-        read_runs(path).observations("chinchilla")
-    assert_says(error, "runs.csv", "no column N (model parameters), loss", "chinchilla",
-                "whatever_it_is", "columns={'N': '…', 'loss': '…'}")  # fmt: skip
-
-
 def test_cross_entropy_is_found_as_loss():
     frame = pd.DataFrame({"Dp": [1e9, 2e9, 4e9, 8e9], "loss": [3.0, 2.8, 2.7, 2.65]})
     observations = read_runs(frame).observations("downstream-ce")
@@ -42,15 +34,6 @@ def test_cross_entropy_is_found_as_loss():
 
 
 # ---------------------------------------------------------------- units
-
-
-@pytest.mark.parametrize("unit", [1e6, "1e6", "M", "m", " M ", 10**6])
-def test_units_by_number_and_name(unit):
-    frame = simple().assign(N=simple()["N"] / 1e6)
-    observations = read_runs(frame, units={"N": unit}).observations("chinchilla")
-    np.testing.assert_allclose(observations.inputs["N"], simple()["N"], rtol=1e-15)
-    assert observations.ranges["N"] == (100.0, 800.0)
-    assert observations.units["N"] == 1e6
 
 
 def test_billions_for_a_law_of_single_units(tmp_path):
@@ -213,18 +196,6 @@ def test_weight_mistakes(tmp_path):
 
 
 # ---------------------------------------------------------------- tables for other functions
-
-
-def test_read_columns_finds_checks_and_renames():
-    table = pd.DataFrame({"tokens": [1, 2], "loss": ["3.5", ""], "name": ["a", "b"], "other": 0})
-    runs = read_columns(
-        table, {"D": ", the tokens", "loss": ""}, ("N", "name"), {"D": "tokens"}, texts=("name",)
-    )
-    assert list(runs.table) == ["D", "loss", "name"] and runs.columns["D"] == "tokens"
-    np.testing.assert_array_equal(runs.table["loss"], [3.5, np.nan])
-    with pytest.raises(DataError) as error:
-        refuse_rows(runs, "D", runs.table["D"].to_numpy() > 1, "tokens are at most 1")
-    assert str(error.value) == "DataFrame: column tokens: row 1 (2.0): tokens are at most 1"
 
 
 def test_target_names_the_column_that_laws_predict():

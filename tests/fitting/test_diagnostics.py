@@ -51,11 +51,6 @@ def notes_with(optimum, spread=None, r2=0.99, **evidence):
 # ------------------------------------------------------------- the search
 
 
-@pytest.mark.full
-def test_good_evidence_gives_no_note(optimum):
-    assert notes_with(optimum) == {}
-
-
 @pytest.mark.parametrize(
     "evidence,code,severity,words",
     [

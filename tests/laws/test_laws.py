@@ -152,20 +152,6 @@ def test_formula(name):
 
 
 @every_law
-def test_specification_is_complete(name):
-    law = laws.get(name)
-    assert law.formula and law.source and law.delta > 0
-    for spec in law.parameters:
-        assert spec.low < spec.start[0] < spec.start[1] < spec.high or spec.low == 0.0
-        assert spec.scale in ("log", "linear")
-        assert spec.low > 0 or spec.scale == "linear"
-    assert set(law.components) <= {"annealing", "shift"}
-    for names in law.components.values():
-        assert set(names) <= set(law.parameter_names)
-    assert set(law.from_base) <= set(law.parameter_names)
-
-
-@every_law
 def test_linear_parameters_are_linear(name):
     law, params, inputs = case(name)
     for held in law.linear_parameters:
@@ -280,17 +266,6 @@ def test_finite_at_the_ends_of_the_share(name):
         for r in (0.0, 1e-12, 1.0):
             assert_finite(law, params | change, {"N": 0.5, "D": 0.131, "r": r} | domain)
             assert_finite(law, params | change, {"N": 1e6, "D": 1e8, "r": r} | domain)
-
-
-def test_share_of_zero_leaves_no_data_term():
-    law, params, _ = case("dcpt")
-    at_zero = law(params, N=1.8, D=np.array([0.2, 2.0]), r=0.0)
-    assert at_zero[0] == at_zero[1]
-    assert at_zero[0] == pytest.approx(
-        params["E"]
-        + params["A"] / 1.8 ** params["alpha"]
-        + params["C"] / params["eps"] ** params["gamma"]
-    )
 
 
 def test_bleu_is_zero_where_its_logarithm_is_not_positive():
@@ -462,14 +437,3 @@ def test_whole_numbers_beyond_32_bits_are_numbers(asked):
         law(params, N=10**400, D=1e12)
     runs = jl.planning.best_run("chinchilla", params, 10**21)
     assert float(runs.N) == float(jl.planning.best_run("chinchilla", params, 1e21).N)
-
-
-def test_a_call_that_lacks_parameters_or_inputs_says_how_a_law_is_called():
-    law, params = jl.laws.get("loss-compute"), {"a": 30.0, "b": 0.0}
-    with pytest.raises(UsageError, match=r"lacks the parameters b; call it as law\(params, C=…\)"):
-        law({"a": 30.0}, C=1e21)
-    with pytest.raises(UsageError, match="lacks the inputs C"):
-        law(params, N=1e9)
-    for given in ((params, 1e21), (1e21,)):
-        with pytest.raises(UsageError, match=r"call it as law\(params, C=…\)"):
-            law(*given)

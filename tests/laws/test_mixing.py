@@ -79,17 +79,6 @@ def test_no_mixture_of_a_grid_is_better(limits):
     assert plan.loss >= total(allowed).min() - 2e-3  # the grid is that fine
 
 
-def test_targets_weigh_the_losses():
-    code, web = (
-        planning.optimal_weights(BOTH, targets={"python": weight, "wiki": 1}).table["weight"]
-        for weight in (100, 0.01)
-    )
-    assert code[1] > 0.95 and web[0] > 0.95
-    assert "optimum-at-limit" in [
-        note.code for note in planning.optimal_weights({"python": BOTH["python"]}).notes
-    ]
-
-
 @pytest.mark.full
 def test_a_bootstrap_says_whether_it_beats_what_was_run():
     boots = {

@@ -86,15 +86,6 @@ def test_areas_are_those_of_the_steps(shape, warmup):
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
 
 
-def test_areas_of_an_unknown_base_rise_from_no_rate():
-    run = dataclasses.replace(RUN, pretraining=None)
-    with jax.enable_x64(True):
-        found = _compiled_areas(*layout_of(run, area_options()), run.settings | {"steps": 10_000.0})
-    S1, S2 = jl.areas(run.schedule(), at=[10_000], count_warmup=True)
-    np.testing.assert_allclose(found, [0, S1[0], 0, S2[0]], rtol=1e-12)
-    assert run.schedule().initial_lr == 0 and len(run.schedule()) == 10_000
-
-
 # Losses at the end
 
 
@@ -340,17 +331,6 @@ def test_weights_of_another_set_are_found():
     for name, true in (("weight_pt", 0.3), ("weight_cpt", 0.6), ("balance", 1 / 3)):
         low, high = noisy.interval[name]
         assert low < true < high and high - low < 0.1
-
-
-def test_the_best_for_the_sum_is_the_best_for_the_other_set():
-    found = out_of_domain(curves())
-    best = optimal_training(PT, CPT, RUN, found.balance, OVER)
-    table = final_losses(
-        PT, CPT, RUN, peak=np.geomspace(1e-5, 1e-3, 201), replay=np.linspace(0, 1, 201)
-    ).table
-    weights = [found.weight_pt, found.weight_cpt]
-    least = (table[["loss_pt", "loss_cpt"]] @ weights).min()
-    assert np.dot([best.loss_pt, best.loss_cpt], weights) == pytest.approx(least, abs=1e-5)
 
 
 def test_negative_weights_are_held_at_zero():

@@ -138,21 +138,6 @@ def test_how_far_a_setting_may_move_at_no_cost():
     )
 
 
-def test_the_headline_says_what_binds_and_how_far_it_is():
-    plan = continual_run(
-        PT, CPT, curves=curves(), **{**GIVEN, "tokens": 40e9, "over": ONE, "base": "wsd"}
-    )
-    assert plan.steps == 10_000 and "within the fitted runs" in plan.headline
-    over = {**ONE, "steps": (20_000, 20_000), "replay": (0.0, 0.4)}
-    plan = continual_run(
-        PT, CPT, curves=curves(), **{**GIVEN, "tokens": 40e9, "over": over, "base": "wsd"}
-    )
-    assert "40 B tokens (20,000 steps): replay 40%" in plan.headline
-    assert "active bounds: replay at its upper bound (0.4); 2 × beyond" in plan.headline
-    (note,) = [note for note in plan.notes if note.code == "optimum-at-limit"]
-    assert "a lower bound of the best replay" in note.message
-
-
 @pytest.mark.full
 def test_no_run_near_it_is_better():
     plan = plan_of_truth(over={})

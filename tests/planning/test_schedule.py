@@ -97,15 +97,12 @@ def test_a_gain_in_the_last_steps_alone_is_found():
     assert best.loss <= min(tried) * (1 + 1e-12)
 
 
-def test_nothing_else_is_better():
+def test_the_loss_is_that_of_the_rates_and_the_least_compared():
     best = best_of()
     assert best.loss == pytest.approx(
         float(loss_of(best.schedule["lr"].to_numpy(), decay=0.95)), rel=1e-6
     )
     assert best.comparison["loss"].idxmin() == 0
-    for share in np.linspace(0, 1, 41):
-        for shape in ("linear", "1-sqrt"):
-            assert best.loss < loss_of(wsd(0.01, 200, share, shape=shape).rates, decay=0.95)
 
 
 def test_plain_areas_like_a_cliff():
@@ -196,9 +193,8 @@ def test_a_bounded_fall_gives_a_decay():
     assert not any("shortest_decay" in note.message for note in best.notes)
 
 
-def continued(weights, fits=(PT, CPT), carry=False, at=SHARES):
-    options = area_options(carry_momentum=carry)
-    fits = [jl.FittedLaw(*pair, area_options=options) for pair in fits]
+def continued(weights, fits=(PT, CPT), at=SHARES):
+    fits = [jl.FittedLaw(*pair, area_options=area_options()) for pair in fits]
     after = wsd(2e-4, 4_000, 0.2, final=2e-5)
     return optimal_schedule(fits, 1_000, 2e-4, weights=weights, after=after, warmup=50, at=at)
 
@@ -222,17 +218,6 @@ def test_a_balance_is_a_weighted_sum_and_trades():
     assert (np.diff(ours[:, 0]) <= 1e-9).all() and (np.diff(ours[:, 1]) >= -1e-9).all()
     # For the corpus left behind alone, the best is not to train.
     assert found[2].comparison["S1_cpt"][0] < 0.1 * found[0].comparison["S1_cpt"][0]
-
-
-def test_areas_are_those_after_the_rates_before():
-    for carry in (False, True):
-        best = continued((0.3, 0.7), carry=carry)
-        after = wsd(2e-4, 4_000, 0.2, final=2e-5)
-        assert len(best.schedule) == 1_000 and best.schedule["lr"].max() <= 2e-4
-        whole = join(after, Schedule(best.schedule["lr"], best.initial_lr))
-        at_end = jl.data.phase_areas(whole, at=[5_000], carry_momentum=carry)
-        found = best.comparison.loc[0, ["S1_pt", "S1_cpt", "S2_pt", "S2_cpt"]]
-        assert found.tolist() == pytest.approx([one[0] for one in at_end])
 
 
 def test_without_rewarmup_rates_never_rise():

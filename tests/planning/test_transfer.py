@@ -52,18 +52,6 @@ def test_the_table_holds_the_single_answers():
     assert (saved[:, 0] > saved[:, 1]).all() and (saved[1] > saved[0]).all()
 
 
-def test_the_papers_frontiers_save_what_its_text_says():
-    """Zheng 2024, §4.2 and §4.3: 25 to 50 %; its table 2, rounded, does not say so."""
-    scratch, ours = (jl.published()[f"zheng-2024-frontier-{name}"] for name in ("scratch", "cpt"))
-    compute = np.geomspace(1e17, 1e23, 13)
-    loss = scratch.predict(C=compute)
-    saved = 1 - (ours.params["a"] / loss) ** (1 / ours.params["b"]) / compute
-    np.testing.assert_allclose(ours.predict(C=compute * (1 - saved)), loss, rtol=1e-12)
-    assert saved.max() == pytest.approx(0.478, abs=5e-4)
-    assert saved.min() == pytest.approx(0.425, abs=5e-4)
-    assert planning.data_transferred(SCRATCH, CONTINUAL, N=1e9, D=2e10).saved < 0
-
-
 def test_inputs_that_one_of_the_laws_lacks_are_asked_for():
     with pytest.raises(jl.UsageError, match="also needs r; give"):
         planning.data_transferred(SCRATCH, ("dcpt", jl.simulate.TRUTHS["dcpt"]), N=1, D=1)

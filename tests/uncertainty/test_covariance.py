@@ -146,21 +146,6 @@ def test_the_sandwich_is_as_wide_as_the_bootstrap(chinchilla_fit):
     )
 
 
-def test_the_sandwich_knows_noise_that_runs_share():
-    """81 groups of 3 runs that share nearly all their noise: rows alone see a third of it."""
-    table = simulate.experiment("chinchilla", noise=0).table
-    group = np.arange(243) // 3
-    draw = np.random.default_rng(3)
-    table["loss"] *= np.exp(
-        0.004 * draw.standard_normal(81)[group] + 0.0004 * draw.normal(size=243)
-    )
-    fit = jl.fit("chinchilla", table)
-    alone, together = (
-        jl.covariance(fit, table, groups=groups).conf_int()["std_err"] for groups in (None, group)
-    )
-    assert np.mean(together / alone) == pytest.approx(np.sqrt(3), rel=0.15)
-
-
 @pytest.mark.parametrize("quantity", ["alpha", "A"])
 def test_a_profile_is_near_the_sandwich_and_its_minimum_is_the_fit(chinchilla_fit, quantity):
     profile = jl.profile(chinchilla_fit, TABLE, quantity)
