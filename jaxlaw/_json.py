@@ -173,6 +173,10 @@ def _content(path: str | Path, kind: str) -> bytes:
     _log.info("reading a %s from %s", kind, path)
     try:
         return standard_input() if str(path) == "-" else Path(path).read_bytes()
+    except JaxlawError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"cannot read {path!r}: give the path of a {kind} ({error})") from None
     except OSError as error:
         hint = nearest_file(path) if isinstance(error, FileNotFoundError) else ""
         raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None

@@ -443,7 +443,7 @@ def _number(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
         number = float("nan")
     if argument == "first_step":
         what = "a whole number of steps"
-        if number.is_integer():
+        if number.is_integer() and abs(number) < 2**53:  # beyond it floats leave numbers out
             return int(number)
     elif 0 <= number < np.inf:
         return number

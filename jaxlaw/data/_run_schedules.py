@@ -161,6 +161,8 @@ def _filled(
             "first_step=0 they are a linear warm-up from 0",
         )
     before = first - int(steps[0]) + 1  # learning rates logged at steps up to `first`
+    if before >= len(rates):
+        raise at_row(-1, f"no learning rate is logged after step {first}")
     initial = rates[before - 1] if before else rates[0]
     return RunSchedule(Schedule(rates[before:], float(initial), None, f"log of {run}"), first)
 

@@ -239,7 +239,7 @@ def test_what_lies_outside_the_fitted_ranges_is_noted():
     fits = [as_fit(one, area_options(), (0.0, 2.0)) for one in (PT, CPT)]
     best = optimal_training(*fits, RUN, 0.55, OVER)
     notes = [note for note in best.notes if note.code == "extrapolation"]
-    assert len(notes) == 2 and "S1_pt = 7.2 (fitted 0 to 2)" in notes[0].message
+    assert len(notes) == 1 and "pt and cpt losses: S1_pt = 7.2 (fitted 0 to 2)" in notes[0].message
 
 
 # The way back

@@ -52,6 +52,8 @@ def read_format(source: Any, name: str) -> Table:
     sources = source if isinstance(source, list | tuple) and source else [source]
     files = []
     for path in sources:
+        if not isinstance(path, str | os.PathLike) or str(path) == "-":
+            raise UsageError(f"format '{name}' reads files and folders, not {path!r}")
         path = Path(path)
         if not path.exists():
             raise UsageError(f"there is no file {path}.{nearest_file(path)}")
