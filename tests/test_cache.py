@@ -338,8 +338,9 @@ def test_a_second_process_compiles_nothing_and_finds_the_same_bits(tmp_path, law
 
     first, second = run(), run()
     # Imports that take longer than a fit of kept programs; jaxopt is traced in the first process.
-    assert first["compiled"] > 3 and first["slow"] == ["jaxopt"]
-    assert {**first, "compiled": 0, "slow": []} == second
+    by_signal = ["scipy.stats"] * (law == "cpt-curve")  # scipy.signal, which sums areas, imports it
+    assert first["compiled"] > 3 and first["slow"] == ["jaxopt", *by_signal]
+    assert {**first, "compiled": 0, "slow": by_signal} == second
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="root gives files away")

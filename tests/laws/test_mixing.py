@@ -203,7 +203,8 @@ def test_a_picture_over_a_share_keeps_to_the_simplex():
     rest = (1 - code) / 2
     np.testing.assert_allclose(loss, fit.predict(web=rest, code=code, math=rest))
     with pytest.raises(UsageError, match="draw over one of them alone"):
-        fitted = jl.FittedLaw("mixing[web|code]", {"c": 1, "t[web]": 0, "t[code]": 1})
+        law, values = "mixing[web|code]", {"c": 1, "t[web]": 0, "t[code]": 1}
+        fitted = jl.FittedLaw(law, values, ranges={"web": (0, 1), "code": (0, 1)})
         plots.loss_over_input(fitted, None, "code", by="web")
 
 
@@ -301,7 +302,7 @@ def test_an_additive_law_of_shares_size_and_tokens_is_recovered():
     rows = {name: column.to_numpy() for name, column in mixtures().items()}
     at_one = shares_alone(worths | {"E": 1.2 + 400 / 1e8**0.34 + 900 / 2e9**0.3}, **rows)
     np.testing.assert_allclose(at_one, law(truth, **rows, N=1e8, D=2e9), rtol=1e-6)
-    with pytest.raises(UsageError, match="called N, as a size"):
+    with pytest.raises(UsageError, match="has the name of a size"):
         jl.laws.additive(["web", "N"])
 
 

@@ -138,7 +138,7 @@ def test_constant_scores_are_seldom_taken_for_falling(count, most):
     random, x = np.random.default_rng(count), np.linspace(0, 5, count)
     orders = [_order(x, 0.01 * random.standard_normal(count), 0.01) for _ in range(100)]
     assert sum(order.falls for order in orders) <= most
-    assert sum(order.flat for order in orders) >= 90
+    assert sum(not order.falls and not order.rises for order in orders) >= 90
     fallen = 0.05 * np.arange(count) - np.where(np.arange(count) > count - 3, 0.2, 0.0)
     orders = [_order(x, fallen + 0.01 * random.standard_normal(count), 0.01) for _ in range(20)]
     assert sum(order.falls for order in orders) >= 18
