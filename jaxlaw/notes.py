@@ -136,6 +136,8 @@ def by_weight(notes: Iterable[Note]) -> list[Note]:
 def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
     """Notes as a summary lists them: the two that decide most, and how many others there are.
 
+    Columns that were taken by their names are said, too.
+
     Args:
         notes: the notes of a result.
         verbose: whether all are listed whole.
@@ -151,6 +153,8 @@ def in_brief(notes: Iterable[Note], verbose: bool = False) -> list[str]:
     """
     ordered = by_weight(dict.fromkeys(notes))
     whole = ordered if verbose else [note for note in ordered if note.decides][:2]
+    if not verbose:  # a guess of columns is to be seen
+        whole += [note for note in ordered if note.code == COLUMNS_TAKEN and note not in whole]
     others = len(ordered) - len(whole)
     more = f"{others}{' more' if whole else ''} note{'s' * (others > 1)}: .notes or --verbose"
     return [*map(str, whole), *[more] * bool(others)]

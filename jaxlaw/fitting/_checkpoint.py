@@ -82,9 +82,11 @@ class Work:
         executor: Any = None,
         device: Device = "auto",
     ) -> None:
-        self.folder = None if folder is None else Path(folder)
-        self.progress, self.executor = progress, executor
-        self.device, self.platform = device, "cpu"
+        self.folder: Path | None = None if folder is None else Path(folder)
+        self.progress: bool | None = progress
+        self.executor: Any = executor
+        self.device: Device = device
+        self.platform: str = "cpu"
         self._size, self._batch = 0.0, b""
         self._fits, self._rounds, self._round = 1, 1, 0
 

@@ -41,8 +41,8 @@ from jaxlaw.laws._grouped import grouped
 from jaxlaw.laws._mixing import additive, mixing
 from jaxlaw.laws._parameters import Input, Parameter, exponent, positive, real
 from jaxlaw.laws._requirements import check_requirements
-from jaxlaw.laws._routed import routed
 from jaxlaw.laws._tuned import tuned
+from jaxlaw.laws.experts import routed
 
 __all__ = [
     "Input",

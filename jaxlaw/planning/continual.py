@@ -316,7 +316,7 @@ def _piece(
     return S1, kept * S2 + (reference - level) * whole - rise
 
 
-def predicted(law: Law, params, areas: PhaseAreas, inputs: Mapping[str, Any]):
+def predicted(law: Law, params: Any, areas: PhaseAreas, inputs: Mapping[str, Any]) -> Any:
     """What a law says of areas and of its other inputs, in its own units."""
     values = {**areas._asdict(), **areas.whole._asdict(), **inputs}
     return law(params, **{name: values[name] for name in law.input_names})

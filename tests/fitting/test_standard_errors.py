@@ -99,7 +99,7 @@ def test_of_a_search_that_did_not_converge_there_are_none(chinchilla_fit):
     assert not none.values and "stalled" in none.reason
     broken = problem.linear._replace(jacobian=np.full_like(problem.linear.jacobian, np.nan))
     assert "no slope" in standard_errors(*parts[:2], broken, Status.CONVERGED, (), None).reason
-    with pytest.raises(jl.UsageError, match="a confidence level is a share"):
+    with pytest.raises(jl.UsageError, match="a confidence level is between 0 and 1"):
         chinchilla_fit.conf_int(95)
 
 
