@@ -24,8 +24,7 @@ def mixing(shares: Iterable[str]) -> Law:
     """The data mixing law: loss over mixture ratios of several corpora (Ye 2024, arXiv 2403.16952).
 
     loss = c + k·exp(Σ t_j·r_j). Mixture ratios add up to 1, so that k and a number added to every
-    t_j are the same: k is 1 here, and t_j is the logarithm of what corpus j alone would leave above
-        c.
+    t_j are the same: k is 1 here, and t_j is the log of what corpus j alone would leave above c.
     Sizes and tokens are not in it: it is for runs of one scale, or, by
     :func:`jaxlaw.laws.grouped`, for a few of them.
 
