@@ -98,8 +98,11 @@ def isoloss(
     drawn = ax.contour(
         C, N, losses, levels=np.unique(levels), colors=color, linewidths=0.7, alpha=0.6
     )
-    for number in ax.clabel(drawn, fmt="%.2f", fontsize="x-small"):
+    written = [text.get_window_extent() for text in ax.texts]  # numbers of another law
+    for number in ax.clabel(drawn, inline=False, fmt="%.2f", fontsize="x-small"):
         number.set_bbox(VEIL | {"pad": 0})  # lines of another law may pass there
+        if any(number.get_window_extent().overlaps(one) for one in written):
+            number.remove()
     end_labels = [curve(ax, best, "compute", "N", color, label or "best size", 2)]
     shaded = False
     if known and not before:  # a second shade on the same axes would darken the first
