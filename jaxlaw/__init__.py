@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from jaxlaw.forecasting import backtest as backtest
     from jaxlaw.forecasting import compare_resources as compare_resources
     from jaxlaw.forecasting import forecast as forecast
+    from jaxlaw.forecasting import forecast_run as forecast_run
     from jaxlaw.forecasting import forecast_scores as forecast_scores
     from jaxlaw.forecasting.posterior import posterior as posterior
     from jaxlaw.laws import law_table as law_table

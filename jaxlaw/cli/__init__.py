@@ -38,6 +38,8 @@ COMMANDS = {
         "score": "jaxlaw.forecasting:score",
         "forecast-scores": "jaxlaw:forecast_scores",
         "ladder": "jaxlaw:compare_resources",
+        "forecast-run": "jaxlaw:forecast_run",
+        "watch": "jaxlaw.cli._commands:watch",
     },
     "Uncertainty and comparison": {
         "study": "jaxlaw:cross_validate",

@@ -34,7 +34,9 @@ _SAVED = frozenset(
     ("fit", "scratch", "continual", "general", "domain", "pt", "cpt", "base", "result", "intervals")
 )
 #: Arguments that are tables, or laws: with the saved results all that needs no option's name.
-_TABLES = frozenset(("runs", "table", "candidates", "checkpoints", "observed", "transfers"))
+_TABLES = frozenset(
+    ("runs", "table", "candidates", "checkpoints", "observed", "transfers", "curve", "siblings")
+)
 _FIRST = _SAVED | _TABLES | {"law", "laws", "fits", "forecasts", "schedule"}
 #: Arguments whose texts hold commas and colons of their own.
 _VERBATIM = frozenset(
@@ -191,7 +193,7 @@ def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Paramete
     complete = (lambda _: [*jl.laws.names()]) if of_law else None
     # A file or a law needs no option's name; laws may be left out beside runs that come first.
     positional = name in _FIRST and one.kind is one.POSITIONAL_OR_KEYWORD
-    if positional and (name != "laws" or required):
+    if positional and (name not in ("laws", "schedule") or required):
         kind = Annotated[
             str if required else str | None,
             Parameter(
@@ -223,7 +225,8 @@ def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Paramete
     )
     native = _native(hint)
     if native is None or name in ("tasks", "laws"):
-        several = _is_mapping(hint) or name in ("at", "tasks", "subject_to")
+        listed = name == "at" and collections.abc.Sequence not in origins  # points, not steps
+        several = _is_mapping(hint) or listed or name in ("tasks", "subject_to")
         native = list[str] if several else str
         default = default if isinstance(default, str | int | float) else None
     if not required and default in (None, ""):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
@@ -18,8 +19,9 @@ from jaxlaw._law_families import FAMILIES
 from jaxlaw._quantities import exponential
 from jaxlaw.cli._values import is_saved, saved
 from jaxlaw.data import AREAS, ReadingOptions
-from jaxlaw.errors import UsageError, nearest
+from jaxlaw.errors import DataError, UsageError, nearest
 from jaxlaw.fitting import FitKeywords, lists_options
+from jaxlaw.forecasting import run_line
 
 
 class _Listing(Answer):
@@ -126,6 +128,44 @@ def fit(
         return jl.fit_decay(law, runs, strict=strict, **counted, **options)
     decay = 0.999 if decay is None else decay
     return jl.fit(law, runs.runs(decay, **counted), strict=strict, **options)
+
+
+def watch(
+    curve: Any,
+    schedule: str | None = None,
+    *,
+    siblings: Any = None,
+    every: float = 30.0,
+    **reading: Unpack[ReadingOptions],
+) -> Answer:
+    """Forecast the end of a run that is under way at each of its evaluations.
+
+    Args:
+        curve: log of the run, such as trainer_state.json, which is read until its last step; its
+            eval_loss is the loss if --columns names none.
+        schedule: the whole schedule: linear:peak=5e-5,steps=20000.
+        siblings: table of complete runs on the same evaluation.
+        every: seconds between two looks at the log; 0 for one look.
+
+    Shell:
+        jaxlaw watch trainer_state.json --schedule linear:peak=5e-5,steps=20000
+    """
+    step = -1
+    while True:
+        if "columns" not in reading and "eval_loss" in jl.read_runs(curve).table:
+            reading["columns"] = {"loss": "eval_loss"}
+        try:
+            found = jl.forecast_run(curve, schedule, siblings=siblings, **reading)
+        except DataError:
+            if not every:  # else the run may have just begun
+                raise
+        else:
+            if every and found.step > step:
+                print(run_line(found), flush=True)
+            step = found.step
+            if not every or step >= found.steps:
+                return found
+        time.sleep(every)
 
 
 @lists_options

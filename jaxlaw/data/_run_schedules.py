@@ -186,7 +186,9 @@ def compare_rates(
     use = np.isfinite(logged) & (done >= 1) & (done <= len(schedule))
     rows, done, logged = rows[use], done[use], logged[use]
     allowed, known = _SAME_RATE * schedule.rates.max(), schedule.rates[done - 1]
-    bad = np.abs(logged - known) > allowed
+    # Trainers log the learning rate of the update done, or of the next.
+    following = schedule.rates[np.minimum(done, len(schedule) - 1)]
+    bad = np.minimum(np.abs(logged - known), np.abs(logged - following)) > allowed
     if not bad.any():
         return
     k = int(np.argmax(bad))

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
         DEFAULT_LAWS as DEFAULT_LAWS,
         default_law as default_law,
     )
+    from jaxlaw.forecasting._running import (
+        forecast_run as forecast_run,
+        run_line as run_line,
+        trainer_callback as trainer_callback,
+    )
     from jaxlaw.forecasting._tasks import (
         CHANCE as CHANCE,
         chance_of as chance_of,

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from jaxlaw._answer import Answer, picture
 from jaxlaw._axes import (
     BLUE,
     FAINT,
     INK,
+    RED,
     curve,
     distinct,
     dots,
@@ -19,6 +21,8 @@ from jaxlaw._axes import (
     input_label,
     log_axis,
     new_axes,
+    panel_below,
+    rate_axis,
     shade_outside,
     shades,
     target_label,
@@ -201,6 +205,33 @@ def ladder(found: Answer, ax: Axes) -> Axes:
     ax.margins(x=0.04)
     log_axis(ax.xaxis, words=sized)
     return finish(ax, f"{name} of the base", "loss (nats)", title, labels)
+
+
+@picture("run")
+def run(found: Answer, ax: Axes) -> Axes:
+    """The losses so far, the forecast of the rest with its interval, and the schedule below."""
+    losses, rates, ends = found.points["losses"], found.points["rates"], []
+    first = losses["step"].iloc[0]
+    settled = losses["step"] >= first + 0.1 * (losses["step"].iloc[-1] - first)
+    for name, color in zip(found.quantities, (BLUE, RED), strict=False):
+        dots(ax, losses["step"], losses[name], color=INK if len(found.quantities) == 1 else color)
+        last = found.quantities[name]
+        words = f"{name} {last.value:.4g}\n({last.low:.4g} to {last.high:.4g})"
+        ends.append(curve(ax, found.points[name], "step", name, color, words))
+    # Not the fall of the first steps, which hides all else.
+    parts = [losses.loc[settled, [*found.quantities]].to_numpy().ravel()]
+    parts += [found.points[n].filter(like=n).to_numpy().ravel() for n in found.quantities]
+    least, most = (side(np.concatenate(parts)) for side in (np.nanmin, np.nanmax))
+    room = 0.06 * max(most - least, 1e-6)
+    ax.set(xlim=(first, found.steps), ylim=(least - room, most + room))
+    below = panel_below(ax, "LR")
+    below.plot(rates["step"], rates["lr"], color=INK, linewidth=1.0)
+    rate_axis(below.yaxis, 2)
+    below.set_xlabel("step")
+    below.xaxis.set_major_locator(MaxNLocator(5))
+    for panel in (ax, below):
+        panel.axvline(found.step, color=INK, linewidth=0.6, linestyle=":")
+    return finish(ax, "", "loss (nats)", f"band: {found.level:.0%} interval of the loss", ends)
 
 
 def _sizes(forecast: Forecast, names: tuple[str, ...], table: Any) -> np.ndarray:

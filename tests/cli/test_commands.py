@@ -67,6 +67,8 @@ LINES = {
     "plan out-of-domain": "losses.csv -c loss_ood=code_loss",
     "profile": "fit.json runs.csv --quantity alpha",
     "forecast": "few.csv --at N=7e9,D=1e12 --laws chinchilla",
+    "forecast-run": "losses.csv -c loss=loss_cpt --schedule cosine:peak=2e-4,steps=20000",
+    "watch": "losses.csv -c loss=loss_cpt --schedule cosine:peak=2e-4,steps=20000 --every 0",
 }
 #: Those that take more than a few seconds.
 SLOW = {
