@@ -121,6 +121,7 @@ PICTURES: dict[str, tuple[str, str, Callable[[Names], Figure]]] = {
     "corpus.png": ("simulate", "Value of a pre-training corpus", corpus),
     "language.png": ("simulate", "Continual pre-training in a new language", language),
     "turn.png": ("papers", "Inflection ratio", turn),
+    "run.png": ("forecasting", "A run under way", lambda made: made["found"].plot().figure),
 }
 
 

@@ -160,8 +160,8 @@ def main(source):
             ]  # fmt: skip
             print(f"| {way} |" + "".join(f" {cell} |" for cell in cells))
         made = table.dropna(subset="left")
-        print(f"\n`left-interval` on {made['left'].sum()} of {len(made)} forecasts; with 1% added to "
-              f"the last tenth of the losses on {made['seen'].sum()}")  # fmt: skip
+        print(f"\n`left-interval` on {made['left'].sum()} of {len(made)} forecasts; with 1% added "
+              f"to the last tenth of the losses on {made['seen'].sum()}")  # fmt: skip
 
 
 if __name__ == "__main__":
