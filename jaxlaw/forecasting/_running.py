@@ -456,7 +456,7 @@ def trainer_callback(
         say: what is called with each line.
 
     Raises:
-        ModuleNotFoundError: transformers is not installed.
+        ModuleNotFoundError: transformers is not installed: ``pip install 'jaxlaw[trainer]'``.
 
     Example::
 
