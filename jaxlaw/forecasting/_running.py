@@ -29,7 +29,7 @@ from jaxlaw._answer import Answer
 from jaxlaw._quantities import Quantity, written
 from jaxlaw._typed import Between, checked
 from jaxlaw.data import LossCurves, ReadingOptions, as_schedule, read_loss_curves
-from jaxlaw.errors import JaxlawError, UsageError
+from jaxlaw.errors import DataError, JaxlawError, UsageError
 from jaxlaw.notes import Note
 from jaxlaw.schedules import Schedule
 
@@ -54,6 +54,7 @@ _EARLY = 0.01  # progress that is added to it before its log is taken
 _BINS, _SIBLING_BINS, _FEWEST = 30, 20, 4  # of losses
 _MOST = 12  # siblings that are taken
 _SAME_RECIPE = 0.02  # of the peak, by which learning rates of one recipe differ at equal progress
+_ALIKE = 3.0  # times by which losses of siblings may differ
 _CALM = 4.0  # siblings' worth of an interval that is as wide as it should be
 _LEFT, _CHECKS = 4.0, (0.6, 0.7, 0.8, 0.9)  # standard deviations, and parts of the losses so far
 _LIKELY = 0.02  # weight of a point of the grid, over the largest, that checks go over
@@ -214,13 +215,18 @@ def _curves(read: LossCurves, target: str) -> list[_Curve]:
         peak, step = rates[first:].max(), one.steps_done(own) + one.first_step - first
         up = int(rates[first:].argmax()) + 1
         keep = step >= (0 if continual else max(1.5 * up, 0.02 * (len(rates) - first)))
+        loss, place = own[target].to_numpy(float), read.rows.location(target)
+        bad = ~(np.isfinite(loss) & (loss > 0))
+        if bad.any():
+            raise place.of_run(str(run), own, int(bad.argmax()), "losses are finite and above 0")
         if keep.sum() < _FEWEST or not peak > 0:
-            raise read.rows.location(target).error(
-                f"run {run} has {keep.sum()} losses after its warm-up; {_FEWEST} are needed"
+            raise place.error(
+                f"run {run} has {keep.sum()} losses of its last phase, after the warm-up "
+                f"to {peak:.3g}; {_FEWEST} are needed"
             )
         initial = rates[first - 1] if first else one.schedule.initial_lr
         found.append(_Curve(
-            step[keep], own[target].to_numpy(float)[keep], rates[first:] / peak,
+            step[keep], loss[keep], rates[first:] / peak,
             rates[:first] / peak, initial / peak, continual, first, up,
         ))  # fmt: skip
     return found
@@ -238,6 +244,13 @@ def _same(one: _Curve, other: _Curve) -> bool:
 def _chosen(run: _Curve, earlier: list[_Curve]) -> tuple[list[_Curve], bool]:
     """The siblings that are used, and whether they have the run's own recipe."""
     earlier = [one for one in earlier if one.continual == run.continual]
+    for one in earlier:
+        ratio = np.median(one.loss) / np.median(run.loss)
+        if not 1 / _ALIKE < ratio < _ALIKE:
+            raise DataError(
+                f"a sibling's losses are {ratio:.3g} times the run's: siblings have the same "
+                "evaluation, in the same unit"
+            )
     same = [one for one in earlier if _same(run, one)]
     return (same or earlier)[-_MOST:], bool(same)
 

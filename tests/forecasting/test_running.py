@@ -117,6 +117,8 @@ def test_small_runs_are_a_template_for_the_large_one():
         ({}, {"at": [30_000]}, UsageError, "to 20000"),
         ({}, {"where": "step < 700"}, DataError, "4 are needed"),
         ({}, {"schedule": None}, UsageError, "no schedule"),
+        ({"loss": [3.0] * 59 + [0.0]}, {}, DataError, "row 59.*above 0"),
+        ({}, {"siblings": siblings(levels=(60.0,))}, DataError, "same unit"),
     ],
 )
 def test_what_cannot_be_forecast_is_refused(change, options, kind, message):

@@ -151,6 +151,7 @@ CALLS: dict[str, Callable[[], dict[str, Any]]] = {
         ),
         "law": "dcpt-cross",
     },
+    "forecast_run": lambda: {"curve": curve(), "schedule": "constant:lr=1e-3,steps=60"},
     "load": lambda: {"path": "no-such-file.json"},
     "published": dict,
     "published_table": dict,
