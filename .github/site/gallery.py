@@ -29,7 +29,7 @@ _FIRST: tuple[tuple[str, str, str], ...] = (
      "jaxlaw/simulate/index.md#value-of-a-pre-training-corpus"),
     ("turn.png", "inflection ratio", "jaxlaw/papers/index.md#inflection-ratio"),
     ("backtest_errors", "errors of earlier forecasts", ""),
-    ("parameter_intervals", "intervals of the parameters", ""),
+    ("run.png", "the end of a run under way", "jaxlaw/forecasting/index.md#a-run-under-way"),
     ("fold_scores", "laws compared fold by fold", ""),
     ("transfer", "what a base saves", ""),
 )  # fmt: skip
