@@ -250,7 +250,7 @@ def next_runs(
         tables={"table": table.reset_index()},
         units={**fit.input_units(), "candidate": ("", 1.0), "sd": of_sd},
         facts={"criterion": criterion},
-        notes=tuple(notes),
+        notes=notes,
     )
 
 

@@ -183,8 +183,6 @@ class Law:
             (a best learning rate).
         with_floor: the law that has the irreducible loss which this one lacks, if any; a fit whose
             residuals ask for it names it.
-        own_grid: origin of the parameters' grid where the source prints none; empty where
-            it is the source's.
         continual_alone: name of the law for curves of a continual phase alone, where this one needs
             the pre-training before it, if there is one.
         components: part of the formula → the coefficients that take it out where they are 0.
@@ -222,7 +220,6 @@ class Law:
     chart: Chart | None = None
     context: Callable[[Values], dict[str, Array]] = _nothing
     requirements: Callable[..., list[tuple[Any, ...]]] | None = None
-    own_grid: str = ""
     with_floor: str = ""
     continual_alone: str = ""
     better: Literal["low", "high", "neither"] = "low"
@@ -500,8 +497,8 @@ def derived(
     plain = {
         field: getattr(Law, field)
         for field in (
-            "linear", "chart", "requirements", "own_grid", "with_floor", "continual_alone",
-            "power_law_terms", "scale_free",
+            "linear", "chart", "requirements", "with_floor", "continual_alone", "power_law_terms",
+            "scale_free",
         )
     }  # fmt: skip
     made = Derived(function, maker, made_of)

@@ -183,7 +183,6 @@ def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
         settings_parameters=called(base.settings_parameters),
         from_base=tuple(name for name in base.from_base if name not in own),
         chart=chart,
-        own_grid=base.own_grid,
         components={part: called(names) for part, names in base.components.items()},
         power_law_terms=None if base.power_law_terms is None else terms_of_group,
         best_settings={},

@@ -132,8 +132,8 @@ class Parameter:
             A / N0^alpha, its size at the geometric mean N0 of the data, which is uncorrelated
             with alpha, where A itself is not. A wrong centre makes the search slower, and the
             fitted law is the same.
-        grid: starting values (natural, not centred): the source's, or as the law's ``own_grid``
-            says; None: there are none.
+        grid: starting values (natural, not centred): the source's, or where it prints
+            none jaxlaw's own; None: there are none.
         unit: text for people.
         doc: its meaning.
 

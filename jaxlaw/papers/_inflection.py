@@ -193,7 +193,7 @@ def inflection_ratio(
         )
     return Answer(
         kind="inflection ratio", sentence=sentence, quantities=quantities,
-        tables={"trends": trends}, facts=facts, level=level, notes=tuple(notes),
+        tables={"trends": trends}, facts=facts, level=level, notes=notes,
         units={"r": (SHARE, 1.0), "slope": ("", 1.0), "error": ("", 1.0)},
     )  # fmt: skip
 

@@ -252,7 +252,7 @@ def transfer_law(
         | {"scatter": Quantity(scatter)},
         tables={"table": table[["N", "D", "transferred"]].reset_index(drop=True)},
         units={"N": ("parameters", 1.0), "D": ("tokens", 1.0), "transferred": ("tokens", 1.0)},
-        notes=tuple(notes),
+        notes=notes,
     )  # fmt: skip
 
 

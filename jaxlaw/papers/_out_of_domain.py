@@ -120,7 +120,7 @@ def out_of_domain(
         sentence="the loss is {weight_pt} of that on the pre-training corpus and {weight_cpt} of "
         "that on the new one, R² {r2}, RMSE {rmse}",
         quantities=quantities | {"r2": Quantity(r2), "rmse": Quantity(rmse, "nats")},
-        notes=tuple(notes),
+        notes=notes,
         facts={"binding": f"{zero[0]} at 0"} if zero else {},
         level=level,
     )  # fmt: skip

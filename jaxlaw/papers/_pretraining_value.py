@@ -267,7 +267,7 @@ def pretraining_value(
     score = "score {predicted} at {at}, {best} so far" if values else "best score so far {best}"
     return Answer(
         kind="valuation", sentence=f"{advice}; {score}: {'; '.join(reasons)}",
-        quantities=quantities, tables={"checkpoints": table}, level=level, notes=tuple(notes),
+        quantities=quantities, tables={"checkpoints": table}, level=level, notes=notes,
         facts={"advice": advice, "reasons": reasons, "monotone": not falls, **facts},
         units={"Dp": ("tokens", 1.0), "cross_entropy": ("nats", 1.0),
                "score": ("", 1.0), "predicted": ("", 1.0)},

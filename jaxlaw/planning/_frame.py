@@ -369,7 +369,7 @@ def plan_answer(
         kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,
         units={n: unit_of(source, n, units.get(n)) for n in (*names, *(point if whole else ()))},
         facts={**facts, **forecast}, beyond=source.fit.times_beyond(known),
-        point=point if whole else {}, notes=tuple(joined), **more,
+        point=point if whole else {}, notes=joined, **more,
     )  # fmt: skip
 
 
