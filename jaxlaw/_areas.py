@@ -186,7 +186,7 @@ class _Problem(NamedTuple):
 
 
 def _problem_of(
-    lr: Any, decay: Any, initial_lr: Any, S1_before: Any, epsilon: Any, at: Any,
+    lr, decay, initial_lr, S1_before, epsilon, at,
     boundary: int | None, carry_momentum: bool, count_warmup: bool | tuple[bool, bool],
 ) -> _Problem:  # fmt: skip
     """The checked arguments of :func:`areas`."""
@@ -246,7 +246,7 @@ def _problem_of(
     )  # fmt: skip
 
 
-def _numbers(name: str, values: Any) -> Any:
+def _numbers(name: str, values):
     """An array of float64; JAX's own arrays, traced ones too, as they are."""
     return values if isinstance(values, jax.Array) else numbers_of(name, values)
 
@@ -287,8 +287,8 @@ def _run(problem: _Problem, phase: int, state: tuple[Any, ...]) -> tuple[Areas, 
 
 
 def _areas_after(
-    xp: Any, summed: Callable[..., Any], rates: Any, state: Any, plain: bool, uncounted: Any,
-    weights: Any,
+    xp, summed: Callable[..., Any], rates, state, plain: bool, uncounted,
+    weights,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """S1, S2 and momentum after each rate; of numpy or jax.numpy.
 
@@ -333,14 +333,12 @@ def _areas_on_device(
 
 
 @compiled(static_argnames=("plain", "warmup"))
-def _advance(
-    state: Any, rates: Any, powers: Any, at: Any, epsilon: Any, plain: bool, warmup: bool
-) -> tuple[Areas, Any]:
+def _advance(state, rates, powers, at, epsilon, plain: bool, warmup: bool) -> tuple[Areas, Any]:
     """Areas after steps ``at`` (points,), or after each rate (..., steps); the final momentum."""
     steps = rates.shape[-1]
     ones = powers_of(1.0, steps)
 
-    def summed(x: Any, decays: bool, before: Any, every: bool = False) -> Any:
+    def summed(x, decays: bool, before, every: bool = False):
         return decayed_sum(x, powers if decays else ones, before, None if every else at)
 
     uncounted = None if warmup else jnp.arange(steps) <= jnp.argmax(rates, axis=-1)[..., None]
@@ -408,7 +406,7 @@ def _areas_on_host(
     return Areas(S1, S2), states[2].reshape(lead)
 
 
-def _power(rates: np.ndarray, epsilon: Any) -> np.ndarray:
+def _power(rates: np.ndarray, epsilon) -> np.ndarray:
     """η^ε; at a rate of 0 the limits of :func:`jaxlaw.laws.power`."""
     at_zero = 0.0 if epsilon > 0 else 1.0 if epsilon == 0 else 1e30
     return np.where(rates > 0, np.where(rates > 0, rates, 1.0) ** epsilon, at_zero)

@@ -22,7 +22,7 @@ def share_subexpressions(function: Callable[..., Any]) -> Callable[..., Any]:
     that need such rules inside the function.
     """
 
-    def shared(*arguments: Any) -> Any:
+    def shared(*arguments):
         return share_across_cases(function, [arguments])[0]
 
     return shared
@@ -41,7 +41,7 @@ def share_across_cases(function: Callable[..., Any], cases: Sequence[tuple[Any, 
     return [jax.tree.unflatten(structure, leaves) for leaves in results]
 
 
-def _evaluate(traced: Any, arguments: list[Any], done: dict[Any, Any]) -> list[Any]:
+def _evaluate(traced, arguments: list[Any], done: dict[Any, Any]) -> list[Any]:
     """Outputs of a traced function.
 
     Args:
@@ -52,7 +52,7 @@ def _evaluate(traced: Any, arguments: list[Any], done: dict[Any, Any]) -> list[A
     jaxpr = traced.jaxpr
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*traced.consts, *arguments), strict=True))
 
-    def read(variable: Any) -> Any:  # or literal, whose class takes long to import
+    def read(variable):  # or literal, whose class takes long to import
         return variable.val if hasattr(variable, "val") else values[variable]
 
     for equation in jaxpr.eqns:

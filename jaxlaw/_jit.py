@@ -169,7 +169,7 @@ class Program:
         made.used = next(_clock)
         return made.program(*dynamic[0], **dynamic[1])
 
-    def _make_once(self, key: Any, arguments: tuple[Any, ...]) -> _Made:
+    def _make_once(self, key, arguments: tuple[Any, ...]) -> _Made:
         """The program of a key; of threads that want the same one, one makes it."""
         with _lock:
             future = self._in_work.get(key)
@@ -199,9 +199,7 @@ class Program:
                     traced.clear_cache()
         return made
 
-    def _load_or_compile(
-        self, args: Any, named: Any, static: Any, dynamic: Any, leaves: list[Any]
-    ) -> Any:
+    def _load_or_compile(self, args, named, static, dynamic, leaves: list[Any]):
         wanted = _wanted_options(self._optimised)
         common = [_surroundings(devices()[0].platform), str(wanted), str(_settings())]
         lowered = None
@@ -232,7 +230,7 @@ class Program:
                 _keep(key, program)
         return program
 
-    def _lowered(self, args: Any, named: Any) -> Any:
+    def _lowered(self, args, named):
         options = compiler_options(self._optimised) or None
         return jax.jit(self.__wrapped__, **self._options, compiler_options=options).lower(
             *args, **named
@@ -242,7 +240,7 @@ class Program:
         return len(self._made)
 
 
-def _kind(leaf: Any) -> Any:
+def _kind(leaf):
     """What a program depends on in an argument: shape and type, and where it lies."""
     if isinstance(leaf, jax.Array):
         return leaf.shape, leaf.dtype, leaf.weak_type, leaf.sharding if leaf.committed else None
@@ -332,7 +330,7 @@ def many_rows(count: int) -> int:
     return length
 
 
-def _load(key: str, devices: list[Any]) -> Any:
+def _load(key: str, devices: list[Any]):
     """The program that an earlier process kept under a key, or None."""
     content = _cache.read(key) if jax.process_count() == 1 else None
     if content is None:
@@ -351,7 +349,7 @@ def _load(key: str, devices: list[Any]) -> Any:
         return None
 
 
-def _keep(key: str, program: Any) -> None:
+def _keep(key: str, program) -> None:
     """Keep a program, if it can be taken out of this process."""
     if jax.process_count() > 1 or _cache.folder() is None:
         return
@@ -378,7 +376,7 @@ def _watch_cache_of_jax() -> None:
     cache has a folder now does not tell: one that was on is still searched after it is turned off.
     """
 
-    def notice(event: str, **_: Any) -> None:
+    def notice(event: str, **_) -> None:
         if event == "/jax/compilation_cache/cache_hits":
             _found_by_jax.here = True
 
@@ -410,7 +408,7 @@ class _HasNoName(Exception):
     """A value that a program depends on has no name that another process would understand."""
 
 
-def _described(value: Any, values: bool = True) -> str:
+def _described(value, values: bool = True) -> str:
     """A value in words that mean the same in every process; arrays by shape and type.
 
     Args:
@@ -450,7 +448,7 @@ def _described(value: Any, values: bool = True) -> str:
 
 
 @functools.cache
-def _name_of(value: Any) -> str:
+def _name_of(value) -> str:
     """Name of a function or class, if it is jaxlaw's or builtin and the name leads back to it."""
     module, name = value.__module__, value.__qualname__
     if module == "builtins":

@@ -188,7 +188,7 @@ def digest_of(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _canonical(value: Any) -> Any:
+def _canonical(value):
     if isinstance(value, dict):
         return {name: _canonical(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

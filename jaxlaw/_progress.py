@@ -71,7 +71,7 @@ def compiling(laws: int) -> Iterator[Callable[[Any], None]]:
     """Programs of so many laws are compiled while the body runs; what it gives counts one."""
     _compiling[1] += laws
 
-    def count(_: Any) -> None:
+    def count(_) -> None:
         _compiling[0] += 1
 
     try:
@@ -137,7 +137,7 @@ class Display:
             self._bar.stop()
 
 
-def _bar() -> Any:
+def _bar():
     """A bar on a terminal or in a notebook."""
     try:
         from rich.console import Console  # comes with the command, an extra

@@ -321,7 +321,7 @@ class Result:
             return cls._read(record)
 
     @classmethod
-    def _read(cls, record: Any, where: str = "") -> Self:
+    def _read(cls, record, where: str = "") -> Self:
         """The result of a record, or of a field of one; raises ValueError."""
         kind = records.kind_of(record) if isinstance(record, dict) else None
         of = _class_of(kind) if kind else None
@@ -429,7 +429,7 @@ def level_in_words(level: float) -> str:
     return f"{100 * level:.4g}%"
 
 
-def _cell(value: Any, unit: str, worth: float) -> str:
+def _cell(value, unit: str, worth: float) -> str:
     """A cell of a table for people, without the unit, which the head has."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
         return "" if value is None else str(value)

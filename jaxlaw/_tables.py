@@ -102,11 +102,11 @@ def read_table(source: Any, name: str | None = None) -> Table:
     return table
 
 
-def _error(label: str, message: str, **where: Any) -> DataError:
+def _error(label: str, message: str, **where) -> DataError:
     return DataError(f"{label}: {message}", file=label, **where)
 
 
-def _several(source: Any) -> list[Path]:
+def _several(source) -> list[Path]:
     """The files of a list, a folder or a glob; none of anything else."""
     if isinstance(source, list | tuple) and source:
         if not all(isinstance(path, str | os.PathLike) for path in source):
@@ -159,7 +159,7 @@ def is_table(source: Any) -> bool:
     return hasattr(source, "columns") and any(hasattr(source, protocol) for protocol in protocols)
 
 
-def _as_pandas(source: Any, label: str) -> pd.DataFrame:
+def _as_pandas(source, label: str) -> pd.DataFrame:
     """A table in memory as a DataFrame of its own."""
     if isinstance(source, pd.DataFrame):
         return source.copy()
@@ -182,7 +182,7 @@ def _as_pandas(source: Any, label: str) -> pd.DataFrame:
 
 
 def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
-    def plain(values: Any) -> Any:  # columns of pandas and single values as they are
+    def plain(values):  # columns of pandas and single values as they are
         is_foreign = hasattr(values, "__array__") and not isinstance(values, pd.Series | pd.Index)
         return plain_array(values) if is_foreign else values
 
@@ -192,7 +192,7 @@ def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
         raise _error(label, f"not a table of 1-D columns of one length: {error}") from error
 
 
-def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
+def _content(source, name: str | None) -> tuple[bytes | str, str, str]:
     """Content, name for messages and kind (maybe ``""``) of a path or stream."""
     if isinstance(source, str) and source == "-":
         label = name or "standard input"
@@ -316,7 +316,7 @@ def _json(text: str, label: str) -> Table:
     return Table(_records(value, range(1, len(value) + 1)), label, "record")
 
 
-def _records(records: list[dict[str, Any]], rows: Any = None) -> pd.DataFrame:
+def _records(records: list[dict[str, Any]], rows=None) -> pd.DataFrame:
     """Records as a table; of an object in one, ``{"train": {"lr": …}}``, column ``train.lr``."""
     nested = any(isinstance(cell, dict) for record in records for cell in record.values())
     frame = pd.json_normalize(records) if nested else pd.DataFrame(records)

@@ -267,7 +267,7 @@ def in_files(cls: type) -> list[str]:
 READERS: dict[type, Callable[[Any, str], Any]] = {}
 
 
-def _check(value: Any, kind: Any, where: str) -> Any:
+def _check(value, kind, where: str):
     """An argument as a type hint has it; raises :class:`_Wrong`.
 
     Args:
@@ -350,7 +350,7 @@ _SCALARS = {
 }  # fmt: skip
 
 
-def _scalar(value: Any, kind: Any, where: str) -> Any:
+def _scalar(value, kind, where: str):
     """A number, an integer, a boolean, a text, or None."""
     must = _SCALARS[kind]
     if kind in (float, int) and is_number(value):
@@ -379,7 +379,7 @@ def _scalar(value: Any, kind: Any, where: str) -> Any:
     raise _Wrong(where, value, must)
 
 
-def _short(value: Any) -> str:
+def _short(value) -> str:
     if isinstance(value, int) and abs(value) > _LARGEST:
         return "a number too long to print"
     shown = " ".join(repr(value).split())

@@ -169,6 +169,6 @@ def rows_where(
     return keep, f"; an empty cell leaves out {missing.sum()} more" if missing.any() else ""
 
 
-def _error(argument: str, text: str, what: str, **where: Any) -> UsageError:
+def _error(argument: str, text: str, what: str, **where) -> UsageError:
     message = f"{argument}: '{text:.200}': {what}"
     return UsageError(message, **where)

@@ -133,7 +133,7 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _call(words: list[str], **options: Any) -> Any:
+def _call(words: list[str], **options):
     return make_app()(
         words, result_action="return_value", print_error=False, exit_on_error=False, **options
     )

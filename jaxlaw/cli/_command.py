@@ -88,7 +88,7 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
     # Files come first, and what must be given before what may be left out.
     parameters.sort(key=lambda one: (one.kind, one.default is not one.empty))
 
-    def command(*files: str | None, **given: Any) -> int:
+    def command(*files: str | None, **given) -> int:
         said = {name: given.pop(name, one.default) for name, one in ending.items()}
         names = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
         given |= dict(zip(names, files, strict=False))
@@ -158,7 +158,7 @@ def _reads_table(arguments: Collection[str]) -> bool:
     return "table" in arguments or "runs" in arguments and "columns" not in arguments
 
 
-def _union(hint: Any) -> list[Any]:
+def _union(hint) -> list[Any]:
     """The types of a hint, without None and ranges."""
     if get_origin(hint) is Annotated:
         return _union(get_args(hint)[0])
@@ -167,15 +167,15 @@ def _union(hint: Any) -> list[Any]:
     return [] if hint is type(None) else [hint]
 
 
-def _origins(hint: Any) -> set[Any]:
+def _origins(hint) -> set[Any]:
     return {get_origin(kind) or kind for kind in _union(hint)}
 
 
-def _is_mapping(hint: Any) -> bool:
+def _is_mapping(hint) -> bool:
     return bool(_origins(hint) & {collections.abc.Mapping, dict})
 
 
-def _native(hint: Any) -> Any:
+def _native(hint):
     """The hint that the parser reads by itself: a number, a text, a flag, one of some words."""
     if len(kinds := _union(hint)) != 1:
         return None
@@ -237,7 +237,7 @@ def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Paramete
 
 def _call(
     function: Callable[..., Any], arguments: Mapping[str, inspect.Parameter], given: dict[str, Any]
-) -> Any:
+):
     """The result of a function for what a command line says."""
     values = {
         name: _read(name, one, given[name])
@@ -272,7 +272,7 @@ def _call(
     return function(*files, **values, **({"out": given["out"]} if "out" in given else {}))
 
 
-def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
+def _read(name: str, one: inspect.Parameter, text):
     """An argument's value from its text or texts."""
     hint, origins = one.annotation, _origins(one.annotation)
     if not isinstance(text, str | list):  # the parser has read it

@@ -362,7 +362,7 @@ def read_loss_curves(
     return LossCurves(rows, followed)
 
 
-def _is_line(cell: Any) -> bool:
+def _is_line(cell) -> bool:
     """Whether a cell of a column ``schedule`` says the learning rates, and is no mere name."""
     return isinstance(cell, Schedule) or (isinstance(cell, str) and ":" in cell)
 
@@ -410,7 +410,7 @@ def _curve_columns(runs: Runs) -> Runs:
     return dataclasses.replace(runs, table=table.assign(**made))
 
 
-def _of_run(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
+def _of_run(argument: str, value, own: pd.DataFrame, runs: Runs):
     """The value of a run: as it is, or, of the name of a column, the one that its rows have."""
     if not isinstance(value, str):
         return value
@@ -432,7 +432,7 @@ def _of_run(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
     return several.iloc[0]
 
 
-def _number(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
+def _number(argument: str, value, own: pd.DataFrame, runs: Runs):
     """A run's whole number of steps, or sum of learning rates; None where it is not given."""
     if value is None:
         return None
@@ -450,7 +450,7 @@ def _number(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
     raise UsageError(f"{argument} is {what}, not {value!r}")
 
 
-def _batch(batch: Any, followed: RunSchedule, log: pd.DataFrame, runs: Runs) -> Batch:
+def _batch(batch, followed: RunSchedule, log: pd.DataFrame, runs: Runs) -> Batch:
     """Relative batch sizes of a run, from a number or pair, or a column with one a phase."""
     boundary = followed.schedule.boundary
     if not isinstance(batch, str):

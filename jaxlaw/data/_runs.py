@@ -681,7 +681,7 @@ def read_runs(
     return _with_target(runs, target)
 
 
-def _with_target(runs: Runs, target: Any) -> Runs:
+def _with_target(runs: Runs, target) -> Runs:
     """The same runs, of which laws predict one column, by the user's name or the canonical one."""
     if target is None:
         return runs
@@ -768,7 +768,7 @@ def _check_names(names: Collection[Any], argument: str, known: Collection[str]) 
             )
 
 
-def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
+def _check_corpus(corpus, columns: Collection[Any], source: str) -> None:
     if corpus not in ("general", "domain"):
         raise UsageError(f"corpus is 'general' or 'domain', not {corpus!r}")
     sided = [name for pair in SIDES.values() for name in pair]
@@ -779,7 +779,7 @@ def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
         )
 
 
-def _aligned(values: Any, table: Table, argument: str) -> np.ndarray:
+def _aligned(values, table: Table, argument: str) -> np.ndarray:
     """One value per row of the source."""
     try:
         array = plain_array(values)

@@ -170,7 +170,7 @@ class Work:
         return [done[k] for k in range(len(chunks))]
 
     def _done_here(
-        self, stage: str, function: Any, chunks: Sequence[Chunk], left: list[int]
+        self, stage: str, function, chunks: Sequence[Chunk], left: list[int]
     ) -> Iterator[dict[int, Lanes]]:
         """Results of the chunks that are left, by threads of this process, as they come."""
         width = len(devices())
@@ -202,7 +202,7 @@ class Work:
                 pool.shutdown(cancel_futures=True)
 
     def _done_by_workers(
-        self, stage: str, function: Any, chunks: Sequence[Chunk], left: list[int]
+        self, stage: str, function, chunks: Sequence[Chunk], left: list[int]
     ) -> Iterator[dict[int, Lanes]]:
         """Results of the chunks that are left, by the executor's workers, as they come.
 
@@ -345,7 +345,7 @@ def _with_settings(work: Callable[..., Any]) -> Callable[..., Any]:
     settings = in_float64 if jax.config.jax_enable_x64 else contextlib.nullcontext
     device = jax.config.jax_default_device
 
-    def in_thread(*args: Any) -> Any:
+    def in_thread(*args):
         with settings(), jax.default_device(device):
             return work(*args)
 

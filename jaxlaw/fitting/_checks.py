@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -923,7 +923,7 @@ def several_sizes(law: Law, observations: Observations) -> list[Note]:
     if "N" in law.input_names or grouped or not {*AREAS} & {*law.input_names}:
         return []
 
-    def size_in(cell: Any) -> float | None:
+    def size_in(cell) -> float | None:
         """A number, or that of the size in a name such as pythia-70m."""
         said = re.search(r"(?<![a-z\d.])\d+(\.\d+)?[kmb](?![a-z\d])", str(cell), re.IGNORECASE)
         return number_in(cell) if said is None else single_things(said[0])

@@ -426,7 +426,7 @@ def evaluate_chunks(
 
 @compiled(static_argnames=("model", "mesh", "block", "several"))
 def _evaluate(
-    model: Model, mesh: Mesh, block: int, several: int, shared: Problem, each: Any
+    model: Model, mesh: Mesh, block: int, several: int, shared: Problem, each
 ) -> tuple[Array, Array]:
     """Values and coefficients of all starts: ``block`` starts of ``several`` problems at once.
 
@@ -438,7 +438,7 @@ def _evaluate(
         problem = shared._replace(**fields)
         return jax.vmap(partial(solve_coefficients, model, problem))(parts)
 
-    def one_chunk(shared: Problem, each: Any) -> tuple[Array, Array]:
+    def one_chunk(shared: Problem, each) -> tuple[Array, Array]:
         fields, starts, (n_problems, n_starts) = each
 
         def group_of(k: Array) -> dict[str, Array]:
@@ -485,15 +485,15 @@ def _mesh() -> Mesh:
     return Mesh(np.array(devices()), ("device",))
 
 
-def _on_each(mesh: Mesh, function: Any) -> Any:
+def _on_each(mesh: Mesh, function):
     """``function(shared, *own)`` on every device, ``own`` without its leading device axis."""
     split, replicated = PartitionSpec("device"), PartitionSpec()
 
-    def on_one(shared: Any, *each: Any) -> Any:
+    def on_one(shared, *each):
         result = function(shared, *jax.tree.map(lambda leaf: leaf[0], each))
         return jax.tree.map(lambda leaf: leaf[None], result)
 
-    def on_all(shared: Any, *each: Any) -> Any:
+    def on_all(shared, *each):
         specs = (replicated, *(split for _ in each))
         mapped = jax.shard_map(on_one, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)
         return mapped(shared, *each)

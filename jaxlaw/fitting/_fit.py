@@ -225,7 +225,7 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
     return result, law.constraint.raises in bound or excess < 1e-6 or active
 
 
-def _search(problem: FitProblem, starts: np.ndarray, n_local: Any, work: Work) -> Optimum:
+def _search(problem: FitProblem, starts: np.ndarray, n_local, work: Work) -> Optimum:
     batch = Batch(problem.model, problem.data)
     lanes = n_local or len(starts)
     with work.on_device_for(lanes, batch):

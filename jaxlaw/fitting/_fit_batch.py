@@ -194,7 +194,7 @@ def fit_batch(
         }
         model = model_of(law, options)
 
-        def built(inputs: Any, target: Array, weight: Array, starts: Any) -> tuple[Problem, Array]:
+        def built(inputs, target: Array, weight: Array, starts) -> tuple[Problem, Array]:
             problem = build_problem(law, inputs, target, weight, options)
             return problem.data, _starts(problem, starts)
 
@@ -243,7 +243,7 @@ def _solve_in_parts(
     return jax.tree.map(lambda *parts: jnp.concatenate(parts)[:count], *solved)
 
 
-def _starts(problem: FitProblem, starts: Any) -> Array:
+def _starts(problem: FitProblem, starts) -> Array:
     """Search coordinates (S, p) of a Sobol sample, or (…, S, p) of the user's natural values."""
     law, kind = problem.law, problem.data.target.dtype
     sampled = isinstance(starts, int)
@@ -318,7 +318,7 @@ def _optimum(model: Model, problem: Problem, at: Array) -> Array:
 
 
 @_optimum.defjvp
-def _optimum_jvp(model: Model, primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _optimum_jvp(model: Model, primals, tangents) -> tuple[Array, Array]:
     """The implicit function theorem: the optimum moves by −H⁻¹·∂g where the data move g by ∂g.
 
     H and g are taken at the optimum as a function of the data, not at a constant point, so that

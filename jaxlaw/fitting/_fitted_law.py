@@ -592,7 +592,7 @@ class FittedLaw(Result):
             self._check_unit(spec, value, np.asarray(float(number)))
         return number
 
-    def _check_unit(self, spec: Input, given: Any, values: np.ndarray) -> None:
+    def _check_unit(self, spec: Input, given, values: np.ndarray) -> None:
         """Refuse bare numbers that were surely meant in another unit; raises DataError."""
         if spec.plausible is None or says_unit(given):
             return
@@ -659,7 +659,7 @@ def register_as_tree(kind: type[FittedLaw], **changes: Any) -> None:
         others = repr({name: value for name, value in fields.items() if name != "law"})
         return leaves, _Structure(fitted.law, others, fields)
 
-    def unflatten(structure: _Structure, children: Any) -> FittedLaw:
+    def unflatten(structure: _Structure, children) -> FittedLaw:
         # Not through the constructor: JAX also builds trees whose leaves are placeholders.
         made = object.__new__(FittedLaw)
         for name, value in {**structure.fields, "params": children[0]}.items():
@@ -680,7 +680,7 @@ _DOMAINS = {
 }
 
 
-def _checked(spec: Any, values: Any, unit: float) -> np.ndarray:
+def _checked(spec, values, unit: float) -> np.ndarray:
     if spec.counts:
         try:
             values = in_unit(values, unit * spec.unit, spec.counts)
@@ -709,9 +709,7 @@ def _checked(spec: Any, values: Any, unit: float) -> np.ndarray:
     return values
 
 
-def _not_whole(
-    law: Law, labels: Any, wrong: np.ndarray, sums: np.ndarray, remedy: str
-) -> DataError:
+def _not_whole(law: Law, labels, wrong: np.ndarray, sums: np.ndarray, remedy: str) -> DataError:
     """Shares that do not add up to 1, at points of any shape, which a table may name."""
     at = np.flatnonzero(np.ravel(wrong))
     named = labels is not None and len(labels) == np.size(sums)

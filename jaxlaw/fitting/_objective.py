@@ -217,7 +217,7 @@ def evaluate(
     """
 
     def of_rows(
-        problem: Problem, coordinates: Array, delta: Array, next_delta: Array, curvature: Any
+        problem: Problem, coordinates: Array, delta: Array, next_delta: Array, curvature
     ) -> tuple[Array, ...]:
         prediction, predicted, slopes, difference = _around(model, problem, coordinates)
         inverse = 1.0 / predicted if model.residuals == "log" else 1.0
@@ -363,7 +363,7 @@ def stack_rows(arrays: list[Array], points: int) -> Array:
     return rows
 
 
-def _derivative(function: Any, index: int) -> Any:
+def _derivative(function, index: int):
     """∂ function / ∂ argument ``index``, forwards, the other arguments constant."""
 
     def derivative(*arguments: Array) -> Array:

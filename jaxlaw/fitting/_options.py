@@ -207,7 +207,7 @@ def law_and_options(
 
 
 def _from_base(
-    law: Law, base: Any, fixed: Mapping[str, float]
+    law: Law, base, fixed: Mapping[str, float]
 ) -> tuple[dict[str, float], StandardErrors]:
     """Values that a continual law takes from its base, but for the fixed ones, and their errors."""
     drawn = base.draws() if hasattr(base, "draws") else base

@@ -181,7 +181,7 @@ class FitProblem:
 
 
 @compiled(optimised=False, static_argnames="model")
-def _natural(model: Model, rows: Any, centre: Any, context: Any) -> dict[str, Any]:
+def _natural(model: Model, rows, centre, context) -> dict[str, Any]:
     params = Transform(model, centre, context).to_natural(tuple(rows.T))
     return {name: jnp.broadcast_to(value, len(rows)) for name, value in params.items()}
 
@@ -338,7 +338,7 @@ def model_of(law: Law, options: FitOptions) -> Model:
     )
 
 
-def _as_rows(values: Any, rows: int, axis: int = -1, fill: float | None = None) -> Any:
+def _as_rows(values, rows: int, axis: int = -1, fill: float | None = None):
     """An array with an axis of rows, of the length that the programs are compiled for.
 
     Every such array of a problem, or of many, goes through here: inputs with their rows on the
@@ -366,7 +366,7 @@ def _context(law: Law, inputs: dict[str, Any]) -> dict[str, Any]:
     return law.context(inputs)
 
 
-def _geometric_mean(values: Any, counts: Any, xp: Any) -> Any:
+def _geometric_mean(values, counts, xp):
     """Geometric mean of the sizes of what is not zero; 1 where there is nothing."""
     counts = (values != 0) & counts.reshape(-1, *(1,) * (values.ndim - 1))
     logs = xp.where(counts, xp.log(xp.where(counts, xp.abs(values), 1.0)), 0.0)
@@ -426,7 +426,7 @@ def linearise(
     )
 
 
-def _in_residual_space(model: Model, problem: Problem, at: Any) -> jax.Array:
+def _in_residual_space(model: Model, problem: Problem, at) -> jax.Array:
     """(n,) the law at coordinates (p,): its logarithm where residuals are of logarithms."""
     prediction = jnp.broadcast_to(predict(model, problem, at), problem.target.shape)
     return jnp.log(prediction) if model.residuals == "log" else prediction
@@ -436,7 +436,7 @@ def _in_residual_space(model: Model, problem: Problem, at: Any) -> jax.Array:
 def _linearised(model: Model, problem: Problem, coordinates: jax.Array) -> tuple[jax.Array, ...]:
     """Prediction, natural parameters and the slopes of both, by one forward pass."""
 
-    def values(at: jax.Array) -> Any:
+    def values(at: jax.Array):
         params = problem.transform(model).to_natural(tuple(at))
         natural = jnp.stack([params[name] for name in model.law.parameter_names])
         both = _in_residual_space(model, problem, at), natural

@@ -204,7 +204,7 @@ def from_excess(law: Law, params: dict[str, Any], context: Mapping[str, Any]) ->
     return params | {raised: params[raised] + law.constraint.least(params, context)}
 
 
-def _moved(spec: Parameter, params: Mapping[str, Any], centre: Mapping[str, Any], sign: int) -> Any:
+def _moved(spec: Parameter, params: Mapping[str, Any], centre: Mapping[str, Any], sign: int):
     """A parameter's value in another unit of the inputs: −1 to the centre's, +1 back."""
     value = params[spec.name]
     for name, exponent in (spec.centre or {}).items():
@@ -237,6 +237,6 @@ def exponents_of(spec: Parameter, name: str) -> set[str]:
     return {exponent.lstrip("-")} if isinstance(exponent, str) else set()
 
 
-def _coordinate(value: Any, scale: str) -> Any:
+def _coordinate(value, scale: str):
     value = np.asarray(value, float)
     return np.log(np.maximum(value, 1e-300)) if scale == "log" else value

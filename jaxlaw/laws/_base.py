@@ -700,7 +700,7 @@ def get(name: str | Law, constraint: str | None = None) -> Law:
     return _REGISTRY[variant]
 
 
-def _read_law(value: Any, where: str) -> Law:
+def _read_law(value, where: str) -> Law:
     """The law that a file names (:meth:`Law.to_json`).
 
     Raises:

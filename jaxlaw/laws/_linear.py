@@ -76,11 +76,11 @@ def _join(several: list[_Depends]) -> _Depends:
     return _Depends(frozenset().union(*(depends.affine for depends in several)) - other, other)
 
 
-def _follow(traced: Any, start: list[_Depends], coupled: set[frozenset[str]]) -> list[_Depends]:
+def _follow(traced, start: list[_Depends], coupled: set[frozenset[str]]) -> list[_Depends]:
     """What the outputs of a traced function depend on, given what its inputs do."""
     known: dict[Any, _Depends] = dict(zip(traced.invars, start, strict=True))
 
-    def look(var: Any) -> _Depends:
+    def look(var) -> _Depends:
         return _Depends() if hasattr(var, "val") else known.get(var, _Depends())
 
     for equation in traced.eqns:

@@ -101,7 +101,7 @@ def tuned(law: str | Law = "skaling", over: Sequence[str] = ("lr", "batch")) -> 
 # Differentiated operation by operation, the series is one more series for each parameter in t and
 # for each pair of them: half of the solver's program, and of the time that it compiles.
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _phi(order: int, t: Any) -> Any:
+def _phi(order: int, t):
     """φ_n(t) = (e^t − Σ_{k<n} t^k/k!)/t^n of n = 2, 3, 4, where φ_n' = φ_n − n·φ_{n+1}."""
     small = jnp.abs(t) < _SERIES
     near, far = jnp.where(small, t, 0.0), jnp.where(small, 1.0, t)

@@ -42,7 +42,7 @@ _OF_A_SETTING: dict[str, Any] = {"better": "neither", "delta": 0.1}
 _SOURCE = "power laws of the best settings, as of Li 2025, arXiv 2503.04715"
 
 
-def _moved(first: Any, N: Any, D: Any, of_N: Any, of_D: Any) -> Any:
+def _moved(first, N, D, of_N, of_D):
     n, d = jnp.log(N / REFERENCE["N"]), jnp.log(D / REFERENCE["D"])
     return first * jnp.exp(of_N * n + of_D * d)
 

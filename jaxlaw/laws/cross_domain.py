@@ -35,7 +35,7 @@ _K_OF: dict[Law, tuple[tuple[str, ...], Callable[..., Any]]] = {}
 
 
 def _cross_domain(
-    kind: str, formula: str, unit: str, K: Callable[..., Any], *names: str, **centres: Any
+    kind: str, formula: str, unit: str, K: Callable[..., Any], *names: str, **centres
 ) -> None:
     """Register dcpt + F/K^μ; its inputs and parameters are dcpt's and those of K."""
     weight = positive(0.03, 30.0, doc="weight in K, where its first term has 1")

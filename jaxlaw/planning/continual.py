@@ -423,7 +423,7 @@ def _losses_of(
     return _Losses(sources, run, *layout_of(run, counted_as(*sources)), others)
 
 
-def _checked(name: str, values: Any, above: float = 0.0) -> np.ndarray:
+def _checked(name: str, values, above: float = 0.0) -> np.ndarray:
     """The values of a setting, or of λ1, as float64; raises UsageError on one it cannot have."""
     values = numbers_of(name, values)
     for value in values.flat:
@@ -603,7 +603,7 @@ def optimal_training(
 
 
 def _best_settings(
-    losses: _Losses, over: Spans, weight: Any,
+    losses: _Losses, over: Spans, weight,
     minimise: Minimise = "losses",
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Settings, losses and objective at the optima, each (1 + R, weights).

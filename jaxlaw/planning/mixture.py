@@ -564,7 +564,7 @@ def optimal_weights(
 
 
 def _numbers_by_name(
-    names: Sequence[str], given: Mapping[str, float], what: str, default: Any = None,
+    names: Sequence[str], given: Mapping[str, float], what: str, default = None,
     domain: str = "nonnegative",
 ) -> np.ndarray:  # fmt: skip
     """(k,) numbers of an argument that maps names to them; ``default`` of those not given.

@@ -203,7 +203,7 @@ def ladder(found: Answer, ax: Axes) -> Axes:
     return finish(ax, f"{name} of the base", "loss (nats)", title, labels)
 
 
-def _sizes(forecast: Forecast, names: tuple[str, ...], table: Any) -> np.ndarray:
+def _sizes(forecast: Forecast, names: tuple[str, ...], table) -> np.ndarray:
     """(m,) FLOPs of runs of N and D, or the one input that they grow by, in single things."""
     sizes = [np.asarray(table[name], float) * forecast.posterior.scale(name) for name in names]
     return 6 * sizes[0] * sizes[1] if len(sizes) > 1 else sizes[0]

@@ -163,7 +163,7 @@ def report(
     return text
 
 
-def _restated(result: Any, level: float) -> Any:
+def _restated(result, level: float):
     """A result with its intervals at another level, where it can be stated there."""
     if result.kind_name == "profile":
         low, high = profile_interval(result, level)
@@ -240,7 +240,7 @@ def _figure(
     return [element("figure", Html(f"{label} {box}>{rest}"), caption, class_="plot")]
 
 
-def _picture(result: Any) -> list[Html]:
+def _picture(result) -> list[Html]:
     """The picture of a result, if it has one."""
     if not _CAN_DRAW or not result.picture:  # whose look-up needs matplotlib, too
         return []
@@ -253,7 +253,7 @@ def _picture(result: Any) -> list[Html]:
 
 
 def _fit(
-    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: Any,
+    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals,
     plans: Sequence[Any], level: float,
 ) -> tuple[list[Note], list[Section]]:  # fmt: skip
     """Notes and sections of a fit's page."""

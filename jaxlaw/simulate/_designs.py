@@ -31,7 +31,7 @@ TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
 )
 
 
-def _cross(**axes: Any) -> Inputs:
+def _cross(**axes) -> Inputs:
     """All combinations of the axes, the last one fastest."""
     grids = np.meshgrid(*(np.asarray(axis, float) for axis in axes.values()), indexing="ij")
     return {name: grid.ravel() for name, grid in zip(axes, grids, strict=True)}

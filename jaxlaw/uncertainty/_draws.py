@@ -337,7 +337,7 @@ def as_draws(*given: Any) -> tuple[Draws, ...]:
     return tuple(every)
 
 
-def _draws_of(given: Any) -> Draws:
+def _draws_of(given) -> Draws:
     if isinstance(given, FittedLaw):
         return Draws(given, {})
     if has_draws(given):

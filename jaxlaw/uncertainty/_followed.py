@@ -24,7 +24,6 @@ were drawn, took lower limits of the loss of four cells to 0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -93,9 +92,7 @@ def followed(
     return at
 
 
-def _least(
-    around: Any, at: np.ndarray, moved: np.ndarray, target: np.ndarray, low: Any, high: Any
-) -> np.ndarray:
+def _least(around, at: np.ndarray, moved: np.ndarray, target: np.ndarray, low, high) -> np.ndarray:
     """The coordinates (R, m) whose rows are nearest to the targets (R, n), within a box.
 
     Levenberg and Marquardt's method for all draws at once. Every draw has a damping of its own and

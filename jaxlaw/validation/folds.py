@@ -130,7 +130,7 @@ class Design:
         return Folds(tuple(labels), fitted, held_out)
 
 
-def _design(cut: Callable[[pd.DataFrame], Parts], name: str, *given: Any, **columns: Any) -> Design:
+def _design(cut: Callable[[pd.DataFrame], Parts], name: str, *given, **columns) -> Design:
     """A design whose name has its arguments, as :func:`as_design` reads them."""
     words = [name, *map(_names, given)]
     words += [f"{key}={_names(value)}" for key, value in columns.items() if value]
@@ -421,14 +421,14 @@ def as_design(folds: Any) -> Design:
     return DESIGNS[name](*map(_argument, positional), **given)
 
 
-def _argument(text: str) -> Any:
+def _argument(text: str):
     """An argument of a design from its text: a whole number, columns, or the text itself."""
     if text.removeprefix("-").isdecimal():
         return int(text)
     return text.split("+") if "+" in text else text
 
 
-def _quantiles(table: pd.DataFrame, column: str, within: Any) -> tuple[np.ndarray, np.ndarray]:
+def _quantiles(table: pd.DataFrame, column: str, within) -> tuple[np.ndarray, np.ndarray]:
     """(n,) values, and the quantile, from 0 to 1, of each among the points (of its curve)."""
     values = _values_of(table, column)
     if values.dtype.kind not in "iuf":
@@ -470,9 +470,7 @@ def _groups_of(table: pd.DataFrame, columns: Columns | None) -> tuple[np.ndarray
     return group, ["/".join(row) for row in zip(*map(format_values, heads.T.values), strict=True)]
 
 
-def _range_label(
-    column: str, values: np.ndarray, held_out: np.ndarray, within: Any, what: str
-) -> str:
+def _range_label(column: str, values: np.ndarray, held_out: np.ndarray, within, what: str) -> str:
     held = np.unique(values[held_out])
     if within is not None or not len(held):
         return f"{what} of {column} held out"
@@ -480,12 +478,12 @@ def _range_label(
     return f"{column} = {low} held out" if len(held) == 1 else f"{low} ≤ {column} ≤ {high} held out"
 
 
-def _names(columns: Any) -> str:
+def _names(columns) -> str:
     """Names of columns, or another argument, as names of designs have them."""
     return "+".join(map(str, columns)) if isinstance(columns, list | tuple) else str(columns)
 
 
-def _share(value: Any) -> Fraction:
+def _share(value) -> Fraction:
     try:
         share = Fraction(value).limit_denominator(1000)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
