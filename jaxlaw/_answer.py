@@ -56,7 +56,7 @@ _BRIEF = {"frontier": 6}
 def picture(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: the function ``(answer, ax, **options)`` draws the answers of a kind."""
 
-    def keep(draw: Callable[..., Any]) -> Callable[..., Any]:
+    def keep(draw):
         PICTURES[kind] = draw
         return draw
 

@@ -338,7 +338,7 @@ def _advance(state, rates, powers, at, epsilon, plain: bool, warmup: bool) -> tu
     steps = rates.shape[-1]
     ones = powers_of(1.0, steps)
 
-    def summed(x, decays: bool, before, every: bool = False):
+    def summed(x, decays, before, every=False):
         return decayed_sum(x, powers if decays else ones, before, None if every else at)
 
     uncounted = None if warmup else jnp.arange(steps) <= jnp.argmax(rates, axis=-1)[..., None]
@@ -371,7 +371,7 @@ def _areas_on_host(
         out[..., at == 0] = states[:2, :, None]
     peak = None if warmup else np.argmax(rates, axis=-1)[:, None]
 
-    def summed(x: np.ndarray, decays: bool, before: np.ndarray, every: bool = False) -> np.ndarray:
+    def summed(x, decays, before, every=False):
         if decays:
             return lfilter([1.0], [1.0, -decay], x, zi=(decay * before)[:, None])[0]
         y = np.cumsum(x, axis=1)

@@ -105,7 +105,7 @@ def traced_once(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., 
         **options: ``static_argnames`` and ``static_argnums`` of ``jax.jit``.
     """
 
-    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+    def made(function):
         _parts.append(jax.jit(function, inline=True, **options))
         return _parts[-1]
 
@@ -376,7 +376,7 @@ def _watch_cache_of_jax() -> None:
     cache has a folder now does not tell: one that was on is still searched after it is turned off.
     """
 
-    def notice(event: str, **_) -> None:
+    def notice(event, **_):
         if event == "/jax/compilation_cache/cache_hits":
             _found_by_jax.here = True
 

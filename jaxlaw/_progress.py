@@ -71,7 +71,7 @@ def compiling(laws: int) -> Iterator[Callable[[Any], None]]:
     """Programs of so many laws are compiled while the body runs; what it gives counts one."""
     _compiling[1] += laws
 
-    def count(_) -> None:
+    def count(_):
         _compiling[0] += 1
 
     try:

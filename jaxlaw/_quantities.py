@@ -270,7 +270,7 @@ def mistaken_unit(
         return None
     least, most = min(plausible[0], low / _NEAR), max(plausible[1], high * _NEAR)
 
-    def distance(count: float) -> float:
+    def distance(count):
         return max(low / count, count / high, 1.0)
 
     for value in {float(values.min()), float(values.max())}:

@@ -100,7 +100,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
     # Hints are read at the first call: a name in them may be defined below the function, and
     # reading those of all public functions would slow down the import.
     @functools.cache
-    def hints() -> dict[str, Any]:
+    def hints():
         names = dict(getattr(function, "__globals__", {}))
         return {
             name: meaning(parameter.annotation, names)

@@ -36,7 +36,7 @@ def parsed(text: str, argument: str = "where") -> tuple[ast.expr, dict[str, str]
     """
     quoted = {}
 
-    def identifier(match: re.Match[str]) -> str:  # texts stay as they are
+    def identifier(match):  # texts stay as they are
         return quoted.setdefault(match[1], f"_{len(quoted)}_") if match[1] else match[0]
 
     try:

@@ -143,7 +143,7 @@ def cosine(peak: float, steps: StepCount, final: float = 0.0) -> Schedule:
         [0.883, 0.6, 0.317, 0.2]
     """
 
-    def curve(t: np.ndarray) -> np.ndarray:
+    def curve(t):
         return final + (peak - final) * (0.5 + 0.5 * np.cos(np.pi * t / steps))
 
     return _schedule("cosine", curve, steps)
@@ -220,7 +220,7 @@ def wsd(
     count = round(decay * steps) if decay_steps is None else decay_steps
     _check_within("decay_steps", count, steps)
 
-    def curve(t: np.ndarray) -> np.ndarray:
+    def curve(t):
         share = np.clip((t - (steps - count)) / max(count, 1), 0, 1)
         return _DECAYS[shape](peak, final, share)
 

@@ -88,7 +88,7 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
     # Files come first, and what must be given before what may be left out.
     parameters.sort(key=lambda one: (one.kind, one.default is not one.empty))
 
-    def command(*files: str | None, **given) -> int:
+    def command(*files, **given):
         said = {name: given.pop(name, one.default) for name, one in ending.items()}
         names = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
         given |= dict(zip(names, files, strict=False))

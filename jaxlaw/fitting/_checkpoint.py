@@ -178,7 +178,7 @@ class Work:
             random.shuffle(left)
         groups = [left[k : k + width] for k in range(0, len(left), width)]
 
-        def work(group: list[int]) -> dict[int, Lanes]:
+        def work(group):
             results = self._kept(stage, chunks, group)  # another process may have been here by now
             group = [k for k in group if k not in results]
             if group:

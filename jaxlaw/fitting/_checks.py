@@ -536,7 +536,7 @@ def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
     fold = (np.random.default_rng(0).permutation(points) % FOLDS)[members]
     folds = [fold == k for k in range(FOLDS)]
 
-    def square(basis: np.ndarray) -> np.ndarray:
+    def square(basis):
         """(n,) squares of what least squares by the other folds leave of each row."""
         parts, targets = [basis[rows] for rows in folds], [target[rows] for rows in folds]
         # The Gram matrix of all rows is the identity; a fold is subtracted from it.
@@ -923,7 +923,7 @@ def several_sizes(law: Law, observations: Observations) -> list[Note]:
     if "N" in law.input_names or grouped or not {*AREAS} & {*law.input_names}:
         return []
 
-    def size_in(cell) -> float | None:
+    def size_in(cell):
         """A number, or that of the size in a name such as pythia-70m."""
         said = re.search(r"(?<![a-z\d.])\d+(\.\d+)?[kmb](?![a-z\d])", str(cell), re.IGNORECASE)
         return number_in(cell) if said is None else single_things(said[0])

@@ -215,7 +215,7 @@ def solve_chunks(
     lengths[: len(chunks)] = list(map(np.count_nonzero, started))
     shared, batched = _split(problems, chunks, most_problems)
 
-    def work(slot_count: int) -> list[np.ndarray]:
+    def work(slot_count):
         # Results have a row for every lane of the padded queue; lanes beyond its length never run.
         least = 2 * slot_count if on_accelerator() else LANES
         padded = next_power_of_two(max(most_lanes, least))
@@ -378,7 +378,7 @@ _run_brief_rounds = compiled(
 def _pack(mesh: Mesh, slots: _Slots, size: int) -> _Slots:
     """The slots of each device that work on a lane, in ``size`` slots."""
 
-    def pack(_, slots: _Slots) -> _Slots:
+    def pack(_, slots):
         order = jnp.argsort(slots.index < 0, stable=True)[:size]
         return jax.tree.map(lambda leaf: leaf[order], slots)
 
@@ -405,7 +405,7 @@ def evaluate_chunks(
     counts = np.zeros((mesh.size, 2), np.int32)
     counts[: len(chunks)] = [(chunk.count, len(chunk.coordinates)) for chunk in chunks]
 
-    def work(at_once: int) -> tuple[np.ndarray, ...]:
+    def work(at_once):
         block, several, padded = at_once, 1, max(STARTS, -(-most_starts // BLOCK) * BLOCK)
         if on_accelerator():  # all starts of a chunk, and as many problems as memory has room for
             block = min(at_once, next_power_of_two(most_starts))
@@ -434,34 +434,34 @@ def _evaluate(
     are: the loops end there, and what the arrays are padded with takes no time.
     """
 
-    def one_problem(parts: Array, fields: dict[str, Array]) -> tuple[Array, Array]:
+    def one_problem(parts, fields):
         problem = shared._replace(**fields)
         return jax.vmap(partial(solve_coefficients, model, problem))(parts)
 
-    def one_chunk(shared: Problem, each) -> tuple[Array, Array]:
+    def one_chunk(shared, each):
         fields, starts, (n_problems, n_starts) = each
 
-        def group_of(k: Array) -> dict[str, Array]:
+        def group_of(k):
             return jax.tree.map(
                 lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k * several, several), fields
             )
 
-        def one_group(parts: Array, k: Array) -> tuple[Array, Array]:
+        def one_group(parts, k):
             if several > 1:
                 return jax.vmap(one_problem, (None, 0))(parts, group_of(k))
             only = jax.tree.map(lambda leaf: leaf[0], group_of(k))
             return jax.tree.map(lambda leaf: leaf[None], one_problem(parts, only))
 
-        def parts_of(first: Array) -> Array:
+        def parts_of(first):
             # The law's terms are the same for all problems, which share inputs: computed once.
             at = jax.lax.dynamic_slice_in_dim(starts, first, block)
             return jax.vmap(partial(terms, model, shared))(at)
 
         # In blocks, so that no array of all starts × all points is in memory at once.
-        def one_block(b: Array, values: tuple[Array, Array]) -> tuple[Array, Array]:
+        def one_block(b, values):
             parts = parts_of(b * block)
 
-            def write(k: Array, values: tuple[Array, Array]) -> tuple[Array, Array]:
+            def write(k, values):
                 at = [k * several, b * block, 0 * k]
                 return jax.tree.map(
                     lambda old, new: jax.lax.dynamic_update_slice(old, new, at[: old.ndim]),

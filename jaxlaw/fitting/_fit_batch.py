@@ -194,7 +194,7 @@ def fit_batch(
         }
         model = model_of(law, options)
 
-        def built(inputs, target: Array, weight: Array, starts) -> tuple[Problem, Array]:
+        def built(inputs, target, weight, starts):
             problem = build_problem(law, inputs, target, weight, options)
             return problem.data, _starts(problem, starts)
 
@@ -228,7 +228,7 @@ def _solve_in_parts(
     size = -(-count // n_parts)
     what = f"fit_batch of {model.law.name}, {tried:,} starts each"
 
-    def solve_from(first: int) -> BatchFit:
+    def solve_from(first):
         at = np.minimum(np.arange(first, first + size), count - 1)  # all parts have one length
         some = {name: jax.tree.map(lambda x: x[at], getattr(problems, name)) for name in own}
         begun = starts[at] if starts.ndim == 3 else starts
@@ -267,7 +267,7 @@ def _solve(model: Model, problems: Problem, starts: Array, own: tuple[str, ...])
     best = jnp.argmin(values, axis=1)
     least = jnp.take_along_axis(values, best[:, None], axis=1)
 
-    def finish(problem: Problem, at: Array) -> tuple[dict[str, Array], Array, Array]:
+    def finish(problem, at):
         at, value = as_optimum(model, problem, at)
         params = problem.transform(model).to_natural(tuple(at))
         # Data can be fitted where rows that count are in their domains, and some count.
@@ -329,7 +329,7 @@ def _optimum_jvp(model: Model, primals, tangents) -> tuple[Array, Array]:
     optimum = _optimum(model, problem, at)
     _, free, root, matrix = _around(model, problem, optimum)
 
-    def gradient(problem: Problem) -> Array:
+    def gradient(problem):
         return _around(model, problem, optimum)[0].gradient
 
     _, moved = jax.jvp(gradient, (problem,), (tangents[0],))
@@ -365,7 +365,7 @@ def solve_inside(
     count = problem_count(problems, batched)
     starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
 
-    def one_problem(problem: Problem, starts: Array) -> Lanes:
+    def one_problem(problem, starts):
         lane = jax.vmap(partial(solver.init, model, problem))(starts)
 
         def tick(lane):

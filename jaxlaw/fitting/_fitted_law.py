@@ -653,13 +653,13 @@ def register_as_tree(kind: type[FittedLaw], **changes: Any) -> None:
         **changes: fields that the new object has in place of the old one's.
     """
 
-    def flatten(fitted: FittedLaw) -> tuple[Any, _Structure]:
+    def flatten(fitted):
         fields = _fields(fitted) | changes
         leaves = ((GetAttrKey("params"), fields.pop("params")),)
         others = repr({name: value for name, value in fields.items() if name != "law"})
         return leaves, _Structure(fitted.law, others, fields)
 
-    def unflatten(structure: _Structure, children) -> FittedLaw:
+    def unflatten(structure, children):
         # Not through the constructor: JAX also builds trees whose leaves are placeholders.
         made = object.__new__(FittedLaw)
         for name, value in {**structure.fields, "params": children[0]}.items():

@@ -276,15 +276,15 @@ def find_optima_warm(
     block = min(next_power_of_two(batch.count), max(1, ROWS_ON_ACCELERATOR // rows), 2**14)
     lanes = block * max(n_solved + len(extra), CANDIDATES, n_own_starts)
 
-    def shape(each: int) -> Shape:
+    def shape(each):
         # On an accelerator programs are made for the shape: one for all stages.
         return (block, each, lanes) if on_accelerator() else _chunk_shape(batch, each)
 
-    def screened(batch: Batch, starts: np.ndarray, keep: int, stage: str) -> np.ndarray:
+    def screened(batch, starts, keep, stage):
         chunk = (block, n_screened, block * n_screened) if on_accelerator() else None
         return _screen(batch, starts, keep, work, f"{stage}-screen", chunk)
 
-    def solved(batch: Batch, chosen: np.ndarray, stage: str, method: Solver = method) -> Lanes:
+    def solved(batch, chosen, stage, method=method):
         name = stage if method is POLISH else f"{stage}-{method.name}"
         return _solve(method, batch, chosen, work, name, shape(chosen.shape[1]))
 

@@ -171,7 +171,7 @@ def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
 def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, Array]:
     """Scaled value and its gradient (p,), forwards: cheaper than backwards for few parameters."""
 
-    def of_rows(problem: Problem, coordinates: Array) -> tuple[Array, Array]:
+    def of_rows(problem, coordinates):
         _, predicted, slopes, difference = _around(model, problem, coordinates)
         score = _score(problem, difference, problem.delta)
         if model.residuals == "log":
@@ -216,9 +216,7 @@ def evaluate(
         scale of the problem's own δ.
     """
 
-    def of_rows(
-        problem: Problem, coordinates: Array, delta: Array, next_delta: Array, curvature
-    ) -> tuple[Array, ...]:
+    def of_rows(problem, coordinates, delta, next_delta, curvature):
         prediction, predicted, slopes, difference = _around(model, problem, coordinates)
         inverse = 1.0 / predicted if model.residuals == "log" else 1.0
         jacobian = [slope * inverse for slope in slopes]  # p rows (n,)
@@ -267,8 +265,8 @@ def _over_rows(
     if problem.rows is None or n <= 2 * size or n % size or on_accelerator():
         return of_rows(problem, *arguments)
 
-    def with_block(k: Array, others: tuple[Array, ...]) -> tuple[Array, ...]:
-        def block(values: Array) -> Array:  # rows are the first axis of each of these arrays
+    def with_block(k, others):
+        def block(values):  # rows are the first axis of each of these arrays
             return jax.lax.dynamic_slice_in_dim(values, k * size, size)
 
         inputs = {name: block(values) for name, values in problem.inputs.items()}
@@ -341,7 +339,7 @@ def _score(problem: Problem, difference: Array, delta: Array) -> Array:
 def _around(model: Model, problem: Problem, coordinates: Array) -> tuple[Any, ...]:
     """The law as a function of each coordinate; there its value, p slopes, and residual, (n,)."""
 
-    def prediction(*us: Array) -> Array:
+    def prediction(*us):
         return predict(model, problem, us)
 
     us = tuple(coordinates)
@@ -366,8 +364,8 @@ def stack_rows(arrays: list[Array], points: int) -> Array:
 def _derivative(function, index: int):
     """∂ function / ∂ argument ``index``, forwards, the other arguments constant."""
 
-    def derivative(*arguments: Array) -> Array:
-        def along(argument: Array) -> Array:
+    def derivative(*arguments):
+        def along(argument):
             return function(*arguments[:index], argument, *arguments[index + 1 :])
 
         at = arguments[index]

@@ -497,7 +497,7 @@ def experiment_of(
 def _scale_free(law: Law, params: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Values (k,) of the floor's log and the scale-free coordinates at (p,), and slopes (k, p)."""
 
-    def values(params: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def values(params):
         known = law.scale_free.of_params(dict(zip(law.parameter_names, params, strict=True)))
         stacked = jnp.stack([known[name] for name in (FLOOR, *law.scale_free.words)])
         return stacked, stacked

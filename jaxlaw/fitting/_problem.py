@@ -436,7 +436,7 @@ def _in_residual_space(model: Model, problem: Problem, at) -> jax.Array:
 def _linearised(model: Model, problem: Problem, coordinates: jax.Array) -> tuple[jax.Array, ...]:
     """Prediction, natural parameters and the slopes of both, by one forward pass."""
 
-    def values(at: jax.Array):
+    def values(at):
         params = problem.transform(model).to_natural(tuple(at))
         natural = jnp.stack([params[name] for name in model.law.parameter_names])
         both = _in_residual_space(model, problem, at), natural
@@ -487,8 +487,8 @@ def rows_around(
 def _rows_around(
     model: Model, moved: tuple[int, ...], problem: Problem, points: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    def of_one(point: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def rows(values: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def of_one(point):
+        def rows(values):
             at = point.at[jnp.array(moved)].set(values)
             weighted = jnp.sqrt(problem.weight) * _in_residual_space(model, problem, tuple(at))
             return weighted, weighted

@@ -90,7 +90,7 @@ def fit_decay(
         )
     tried: dict[float, Fit] = {}
 
-    def objective(x: float) -> float:
+    def objective(x):
         if x not in tried:
             runs = curves.runs(
                 -np.expm1(x), carry_momentum=carry_momentum, count_warmup=count_warmup,
@@ -103,7 +103,7 @@ def fit_decay(
     best = int(np.argmin([objective(x) for x in grid]))
     left, right = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
 
-    def between(x: float) -> float:
+    def between(x):
         """The objective between the neighbours of the best; infinite at them and beyond."""
         return objective(x) if left < x < right else np.inf
 
@@ -116,7 +116,7 @@ def fit_decay(
     values = np.array([tried[key].objective for key in x])
     k, worse = int(np.argmin(values)), _WORSE * values.min()
 
-    def edge(side: np.ndarray) -> float | None:
+    def edge(side):
         """Where, from the best outwards, a line through the values tried gets worse."""
         beyond = np.flatnonzero(values[side] > worse)
         if not len(beyond):

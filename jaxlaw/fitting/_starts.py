@@ -251,7 +251,7 @@ def terms(model: Model, problem: Problem, coordinates: Array) -> Array:
     """
     linear = solved_coordinates(model)
 
-    def at(values: tuple[Array, ...], problem: Problem, coordinates: Array) -> Array:
+    def at(values, problem, coordinates):
         """The prediction with linear coefficients of these values."""
         us = list(coordinates)
         for k, value in zip(linear, values, strict=True):
@@ -303,7 +303,7 @@ def best_coefficients(model: Model, problem: Problem, parts: Array) -> Array:
     matrix = matrix / (size[:, None] * size) + 1e-12 * jnp.eye(len(signed))
     right = right / size
 
-    def solve(free: Array) -> tuple[Array, Array]:
+    def solve(free):
         """The excess (k,) with some coefficients free, and its value; infinite if not allowed."""
         free = free * (low < high)  # fixed coefficients are in no set
         identity = jnp.diag(1.0 - free)  # in place of the rows of the others
@@ -327,7 +327,7 @@ def _solve(matrix: Array, right: Array) -> Array:
     """
     size = len(right)
 
-    def eliminate(k: Array, table: Array) -> Array:
+    def eliminate(k, table):
         column = jnp.where(jnp.arange(size) == k, 0.0, table[:, k])
         return table - column[:, None] * (table[k] / jnp.maximum(table[k, k], 1e-14))
 

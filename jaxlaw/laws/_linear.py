@@ -80,7 +80,7 @@ def _follow(traced, start: list[_Depends], coupled: set[frozenset[str]]) -> list
     """What the outputs of a traced function depend on, given what its inputs do."""
     known: dict[Any, _Depends] = dict(zip(traced.invars, start, strict=True))
 
-    def look(var) -> _Depends:
+    def look(var):
         return _Depends() if hasattr(var, "val") else known.get(var, _Depends())
 
     for equation in traced.eqns:

@@ -83,7 +83,7 @@ def check_requirements(
     pairs = [*((sizes[0], D) for D in tokens), *((N, tokens[0]) for N in sizes[1:])]
     pairs.append((sizes[-1], tokens[-1]))
 
-    def unmet(first: float, last: float) -> dict[str, str]:
+    def unmet(first, last):
         """Where each requirement is not met, over a range of mixture ratios, in words."""
         shares = shares_of(first, last)
         with in_float64():  # differences of differences need it

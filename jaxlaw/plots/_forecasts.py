@@ -112,7 +112,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     # A size that the forecast shares with every run stays, and tokens alone grow, or the reverse.
     moving = [name for name in names if not np.isclose(runs[name], target[name]).all()] or names
 
-    def logs_along(sizes: np.ndarray, ratio: float = 1.0) -> np.ndarray:
+    def logs_along(sizes, ratio=1.0):
         """(R, k) logs of the target at sizes (k,), at so many times its tokens per parameter."""
         steps = [growth := sizes / x[far]]
         if len(moving) > 1:

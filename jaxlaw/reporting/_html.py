@@ -76,7 +76,7 @@ def table(
         for row in rows
     ]  # fmt: skip
 
-    def style(k: int) -> str | None:
+    def style(k):
         return "words" if k in words else None
 
     top = [element("th", name, scope="col", class_=style(k)) for k, name in enumerate(head)]

@@ -130,7 +130,7 @@ def simulate_runs(
     inputs = dict(zip(law.input_names, columns, strict=True))
     table = pd.DataFrame(inputs)
 
-    def not_whole(wrong: np.ndarray, sums: np.ndarray, remedy: str) -> UsageError:
+    def not_whole(wrong, sums, remedy):
         row = int(np.argmax(wrong))
         return UsageError(
             f"row {row}: mixture ratios add up to {sums[row]:.6g}, not to 1; {remedy}"

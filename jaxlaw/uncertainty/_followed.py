@@ -75,7 +75,7 @@ def followed(
         kept, times = kept[those], (weight / share)[those]
         weight = times * weight.sum() / times.sum()
 
-    def around(points: np.ndarray, moved: np.ndarray = moved) -> tuple[np.ndarray, np.ndarray]:
+    def around(points, moved=moved):
         """Rows (R, n) at points (R, p), and their slopes (R, n, m) in what moves."""
         return rows_around(built, points, moved, kept, weight)
 

@@ -169,7 +169,7 @@ def predicted_curve(
         "batch": batch,
     }  # fmt: skip
 
-    def along(at_steps) -> pd.DataFrame:
+    def along(at_steps):
         table = fitted.predict_curve(schedule, at_steps, **options, **inputs)
         if draws.rows > 1:
             areas = areas_of_schedule(fitted, schedule, at_steps, **options)[1]

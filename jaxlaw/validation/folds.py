@@ -169,7 +169,7 @@ def leave_p_groups_out(column: Columns, p: Annotated[int, Between(1)]) -> Design
         6
     """
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         group, labels = _groups_of(table, column)
         if (count := math.comb(len(labels), p)) > _MAX_FOLDS:
             raise DataError(f"{count} folds; take k_fold(groups=…) instead")
@@ -203,7 +203,7 @@ def contiguous_blocks(
         ('1 ≤ D ≤ 2 held out', '3 ≤ D ≤ 4 held out', '5 ≤ D ≤ 6 held out')
     """
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         values, quantile = _quantiles(table, column, within)
         block = np.floor(np.round(quantile * n_blocks, 9)).astype(int)
         for k in range(n_blocks):
@@ -250,7 +250,7 @@ def hold_out(
     elif isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
         raise UsageError(f"amount is a whole number, 1 or more, not {amount!r}")
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         values, quantile = _quantiles(table, column, within)
         if which == "last":
             held_out = np.round(quantile, 9) > 1 - float(amount)
@@ -285,7 +285,7 @@ def k_fold(
         array([3, 3])
     """
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         # Rows, or groups of them, are shuffled as one.
         group = np.arange(len(table)) if groups is None else _groups_of(table, groups)[0]
         count, random = len(np.unique(group)), np.random.default_rng(seed)
@@ -309,7 +309,7 @@ def in_sample() -> Design:
         ('none held out',)
     """
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         every = np.ones(len(table), bool)
         yield "none held out", every, every
 
@@ -337,7 +337,7 @@ def from_sklearn(splitter: Any, groups: Columns | None = None) -> Design:
         raise UsageError(f"{splitter!r} is no splitter: it has no split(X, y, groups)")
     name = type(splitter).__name__
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         group = None if groups is None else _groups_of(table, groups)[0]
         for k, (train, test) in enumerate(splitter.split(table, None, group), 1):
             fitted, held_out = np.zeros((2, len(table)), bool)
@@ -371,7 +371,7 @@ def predefined_split(masks: Any) -> Design:
     if fitted.ndim != 2 or not np.isin(fitted, (0, 1)).all():
         raise UsageError(f"masks are (folds, rows) of 0 and 1, not {fitted.shape} of other numbers")
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         if fitted.shape[1] != len(table):
             raise UsageError(f"masks of {fitted.shape[1]} rows for runs of {len(table)}")
         for k, mask in enumerate(fitted > 0, 1):
