@@ -7,12 +7,11 @@ LaTeX, notebook's view and command follow from these. A picture is optional: the
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import math
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -256,7 +255,7 @@ class Answer(Result):
         points = _typed.load(record.get("points", {}), Tables, "points")
         saved = {name: value for name, value in record.items() if name != "points"}
         kind = record["kind"].removeprefix("jaxlaw ")
-        return dataclasses.replace(super()._read_fields(saved), kind=kind, curves=points)
+        return replace(super()._read_fields(saved), kind=kind, curves=points)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw it, on ``ax`` or a new figure; options are those of the picture of its kind."""

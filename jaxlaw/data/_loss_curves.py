@@ -7,9 +7,8 @@ has a schedule with a boundary (``schedules.join``), and its steps count over bo
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -135,7 +134,7 @@ class LossCurves(RunsSource):
             areas = areas_along(one.schedule, at, options, one.S1_before, one.phase, one.batch)
             for name, values in areas.items():
                 columns[name][index] = values[back]
-        return dataclasses.replace(
+        return replace(
             self.rows,
             table=self.table.assign(**columns),
             area_options=options,
@@ -192,12 +191,12 @@ class LossCurves(RunsSource):
             raise DataError(f"{source}: none of {len(keep)} rows is kept", file=source)
         weight, reading = self.rows.weight, self.rows.reading or Reading()
         lost = dict.fromkeys((*reading.lost, "rows chosen by only() or without()"))
-        rows = dataclasses.replace(
+        rows = replace(
             self.rows,
             table=self.table[keep],
             weight=None if weight is None else weight[keep],
             notes=(*self.rows.notes, *notes),
-            reading=dataclasses.replace(reading, lost=tuple(lost)),
+            reading=replace(reading, lost=tuple(lost)),
         )
         left = {*rows.table["run"]}
         return LossCurves(rows, {r: one for r, one in self.run_schedules.items() if r in left})
@@ -337,8 +336,8 @@ def read_loss_curves(
             )
         alone = "phase" in own and one.schedule.boundary is None
         phase = _of_run("phase", "phase", own, rows) if alone else "pt"
-        one = dataclasses.replace(one, S1_before=before or 0.0, phase=phase)
-        one = dataclasses.replace(one, batch=_batch(batch, one, logs[run], rows))
+        one = replace(one, S1_before=before or 0.0, phase=phase)
+        one = replace(one, batch=_batch(batch, one, logs[run], rows))
         done = one.steps_done(own)
         if len(phases) == 2 and one.schedule.boundary is not None and all(map(len, phases)):
             if phases[1]["step"].min() > phases[0]["step"].max():
@@ -373,7 +372,7 @@ def _curve_columns(runs: Runs) -> Runs:
     Steps in a unit of their own, such as tokens, are rounded to whole ones.
     """
     table = runs.table.rename(columns={name: f"{name} (as in the file)" for name in AREAS})
-    runs = dataclasses.replace(runs, table=table)
+    runs = replace(runs, table=table)
     refuse = partial(refuse_rows, runs)
     if "step" not in table:
         shown = map(runs.user_name, table.columns)
@@ -407,7 +406,7 @@ def _curve_columns(runs: Runs) -> Runs:
         made["phase"] = table["phase"].map(lambda text: str(text).strip().lower())
         remedy = "phases are pt (pre-training) and cpt; rename it if it means something else"
         refuse("phase", ~made["phase"].isin(["pt", "cpt"]).to_numpy(), remedy)
-    return dataclasses.replace(runs, table=table.assign(**made))
+    return replace(runs, table=table.assign(**made))
 
 
 def _of_run(argument: str, value, own: pd.DataFrame, runs: Runs):

@@ -7,8 +7,8 @@ The areas themselves are defined in :mod:`jaxlaw._areas`.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -44,7 +44,7 @@ def for_unknown_base(schedule: Schedule) -> Schedule:
     that is :data:`UNKNOWN_BASE_RATE`. In S2(t) = Σ (η_0 − η_k)·λ^(t−k) this is right for a
     log that begins after a re-warm-up too, but for terms that are forgotten as λ^t.
     """
-    return dataclasses.replace(schedule, initial_lr=UNKNOWN_BASE_RATE)
+    return replace(schedule, initial_lr=UNKNOWN_BASE_RATE)
 
 
 def relative_batch(batch: Any, alone: bool) -> Batch:

@@ -8,11 +8,10 @@ values, magnitudes, and whether the rows suffice.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -215,8 +214,8 @@ class Runs:
             ('general_loss', 1.0)
         """
         _check_corpus(corpus, self.table.columns, self.source)
-        reading = dataclasses.replace(self.reading or Reading(), corpus=corpus)
-        return dataclasses.replace(self, corpus=corpus, reading=reading)
+        reading = replace(self.reading or Reading(), corpus=corpus)
+        return replace(self, corpus=corpus, reading=reading)
 
     def user_name(self, column: Hashable) -> Any:
         """What the user calls a column of the table."""
@@ -240,7 +239,7 @@ class Runs:
     def noted(self, code: str, message: str, **changed: Any) -> Runs:
         """The same runs, changed, with a note (info) on that."""
         note = Note(code, "info", f"{self.source}: {message}")
-        return dataclasses.replace(self, **changed, notes=(*self.notes, note))
+        return replace(self, **changed, notes=(*self.notes, note))
 
     def observations(self, law: str | Law, free: Collection[str] | None = None) -> Observations:
         """The columns that a law needs, checked, and in the law's own units.
@@ -270,7 +269,7 @@ class Runs:
             shares = {name: columns[name].values for name in law.shares}
             for name, whole in law.whole_mixtures(shares, partial(self.mixture_error, law)).items():
                 raw = whole / columns[name].factor
-                columns[name] = dataclasses.replace(columns[name], raw=raw)
+                columns[name] = replace(columns[name], raw=raw)
         # From here on there are two lengths: that of the table, and, after [keep], that of the
         # valid rows. Rows of weight 0 stay in, but no check counts them.
         keep, notes = valid_rows(self, law, columns)
@@ -331,7 +330,7 @@ class Runs:
             "%s: %d observations for law %s, %d rows dropped as invalid",
             self.source, len(seen), law.name, seen.dropped,
         )  # fmt: skip
-        return dataclasses.replace(seen, notes=(*self.notes, *notes))
+        return replace(seen, notes=(*self.notes, *notes))
 
 
 class RunsSource:
@@ -410,7 +409,7 @@ class Observations:
     def at(self, places: np.ndarray) -> Observations:
         """The observations at some places, in that order."""
         arrays = ("target", "weight", "rows", "positions")
-        return dataclasses.replace(
+        return replace(
             self,
             inputs={name: values[places] for name, values in self.inputs.items()},
             others=self.others.iloc[places],
@@ -511,7 +510,7 @@ def read_runs(
         joined = cells.map(str).agg(" ".join, axis=1).where(cells.notna().all(axis=1), None)
         columns["run"] = ",".join(map(str, parts))
         frame = frame.assign(**{columns["run"]: joined})
-        table = dataclasses.replace(table, frame=frame)
+        table = replace(table, frame=frame)
     if columns or units:
         # Laws that are tuned over learning rate and batch are named as they are made.
         every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
@@ -689,8 +688,8 @@ def _with_target(runs: Runs, target) -> Runs:
     column = target if target in runs.table else names.get(target)
     if column is None:
         raise missing_column("target", " (target=)", target, names, runs.source, False)
-    reading = dataclasses.replace(runs.reading or Reading(), target=target)
-    return dataclasses.replace(runs, target=column, reading=reading)
+    reading = replace(runs.reading or Reading(), target=target)
+    return replace(runs, target=column, reading=reading)
 
 
 def refuse_rows(
@@ -753,7 +752,7 @@ def read_columns(
         location = runs.location(column)
         read[key] = series.to_numpy() if key in texts else merged(numbers(series, location))
     table = pd.DataFrame(read, index=runs.table.index)
-    return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
+    return replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
 
 
 # ---------------------------------------------------------------- arguments of read_runs

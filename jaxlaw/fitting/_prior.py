@@ -17,9 +17,8 @@ fit or of its runs, which are known by their hashes.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -294,7 +293,7 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
         )
     # Whatever files they were read from, they are of one source, and each is an experiment.
     own = _distinct([
-        dataclasses.replace(one, source=OWN_SOURCE, name=f"{k + 1}: {one.source}, {one.name}")
+        replace(one, source=OWN_SOURCE, name=f"{k + 1}: {one.source}, {one.name}")
         for k, one in enumerate(known)
     ])  # fmt: skip
     public = [one for one in field_experiments() if not any(_is_same(one, o) for o in own)]
@@ -330,7 +329,7 @@ def _prior_from(known: Sequence[Experiment]) -> Prior:
     noise = float(noise.groupby(level=0).median().median())
     if ours:
         # Few runs of a clean ladder lie closer to their law than those of the next one will.
-        apart = _distinct([dataclasses.replace(one, law="") for one in ours])
+        apart = _distinct([replace(one, law="") for one in ours])
         spare = np.array([max(one.runs - len(one.mean), 0) for one in apart])
         squares = NOISE_DEGREES * noise**2 + spare @ np.square([one.noise for one in apart])
         noise = float(np.sqrt(squares / (NOISE_DEGREES + spare.sum())))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from jaxlaw._tables import Table
@@ -43,7 +43,7 @@ def runs_of(fit: Any, runs: Any, given: Mapping[str, Any] | None = None) -> Runs
         error.args = (f"{error} ({taken})" if taken else str(error),)
         raise
     notes = [Note(COLUMNS_TAKEN, "info", f"{read.source}: {taken}")] if taken else []
-    return dataclasses.replace(read, notes=(*notes, *read.notes))
+    return replace(read, notes=(*notes, *read.notes))
 
 
 def read_as_fitted(
@@ -103,4 +103,4 @@ def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> R
         reading["columns"] = usual_columns(fit, runs.frame, columns, reading.get("corpus"))
     read = read_runs(runs, **reading)
     fitted_in = {spec.name: fit.units[spec.name] * spec.unit for spec in fit.law.inputs}
-    return dataclasses.replace(read, units=fitted_in | dict(read.units))
+    return replace(read, units=fitted_in | dict(read.units))

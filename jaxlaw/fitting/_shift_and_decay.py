@@ -8,8 +8,8 @@ does not depend on where the base was left (figure 2).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -138,7 +138,7 @@ def fit_decay(
         )
     fitted = tried[x[k]]
     note = Note("decay-fitted", "warning" if open_ else "info", message)
-    return dataclasses.replace(fitted, notes=(*fitted.notes, note))
+    return replace(fitted, notes=(*fitted.notes, note))
 
 
 @checked
@@ -241,6 +241,6 @@ def _seen(curves: LossCurves, corpus: Corpus | None) -> tuple[Observations, pd.D
     runs, schedules = curves.runs(), curves.run_schedules
     first = runs.table["run"].map({run: entry.first_step for run, entry in schedules.items()})
     table = runs.table.assign(at=optimizer_steps(runs.table, schedules) + first)
-    runs = dataclasses.replace(runs, table=table.reset_index(drop=True))
+    runs = replace(runs, table=table.reset_index(drop=True))
     seen = (runs.for_corpus(corpus) if corpus else runs).observations(laws.get(_LOSS), ())
     return seen, runs.table.loc[seen.rows].reset_index(drop=True)

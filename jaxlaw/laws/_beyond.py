@@ -8,7 +8,7 @@ slopes, and the best size moves with their difference.
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from functools import cache
 
 import jax.numpy as jnp
@@ -106,11 +106,11 @@ def _make_law(base: Law) -> Law:
     every = words | {"U": "epochs"} if repeats(base) else words
     every = every | {name: specs[name].doc for name in [base.continual_tokens] if name}
     slopes = [
-        dataclasses.replace(plain, name=slope_of(name), doc=f"misfit per e-fold of {doc}")
+        replace(plain, name=slope_of(name), doc=f"misfit per e-fold of {doc}")
         for name, doc in every.items()
     ]
     places = [
-        dataclasses.replace(size, name=of(name), low=1e-30, high=1e30, doc=f"{doc} {where}")
+        replace(size, name=of(name), low=1e-30, high=1e30, doc=f"{doc} {where}")
         for of, docs, where in ((top_of, words, "of the largest run"), (end_of, every, "at most"))
         for name, doc in docs.items()
     ]

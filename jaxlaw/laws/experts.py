@@ -6,7 +6,7 @@ N counts the parameters that a token uses, those of the dense model into which t
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -137,9 +137,9 @@ def _make_law(base: Law) -> Law:
         inputs=(*base.inputs, INPUTS["experts"]),
         parameters=(
             *base.parameters,
-            *(dataclasses.replace(spec, name=name) for name, spec in OF_ROUTING.items()),
+            *(replace(spec, name=name) for name, spec in OF_ROUTING.items()),
         ),
         formula=f"{base.formula}, N → N·(Ê/E_start)^ρ",
         source=f"{base.source}; Ê: Clark 2022, arXiv 2202.01169",
-        chart=dataclasses.replace(chart, limits={**chart.limits, **LIMITS}),
+        chart=replace(chart, limits={**chart.limits, **LIMITS}),
     )

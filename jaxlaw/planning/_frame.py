@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -363,7 +363,7 @@ def plan_answer(
             said = f"{' and '.join(name for name, _ in ends)} losses{ends[0][1]}"
             if len({rest for _, rest in ends}) > 1:
                 said = "; of the ".join(f"{name} loss{rest}" for name, rest in ends)
-            note = dataclasses.replace(note, message=f"{start} of the {said}")
+            note = replace(note, message=f"{start} of the {said}")
         joined.append(note)
     return Answer(
         kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,

@@ -8,10 +8,9 @@ steps they are what the closed form gives there): a plan searches the length lik
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -162,7 +161,7 @@ class ContinualPretraining:
 
     def schedule(self, **settings: float) -> Schedule:
         """Both phases as learning rates per step (the second alone without a pre-training)."""
-        run = dataclasses.replace(self, **settings)
+        run = replace(self, **settings)
         before = run.base(run.loss_potential)
         last = UNKNOWN_BASE_RATE if before is None else float(before.rates[-1])
         peak = last if run.peak is None else run.peak
@@ -381,7 +380,7 @@ class _Losses(NamedTuple):
         if beyond is None:  # notes say where it leaves the fitted ranges, as far as they are known
             beyond = source.fit.times_beyond(dict.fromkeys(source.ranges, 1.0))
         answer = plan_answer(kind, sentence, source, values, degrees=degrees, **more)
-        return dataclasses.replace(answer, beyond=beyond)
+        return replace(answer, beyond=beyond)
 
 
 def _losses_of(
@@ -924,7 +923,7 @@ class _Seen(NamedTuple):
 
     def of(self, corpus: str) -> LossCurves:
         """The curves of one of the losses, ``pt`` or ``cpt``."""
-        return dataclasses.replace(self.curves, rows=self.curves.rows.for_corpus(_CORPORA[corpus]))
+        return replace(self.curves, rows=self.curves.rows.for_corpus(_CORPORA[corpus]))
 
 
 def _seen(curves: LossCurves, batch: float) -> _Seen:
@@ -996,8 +995,8 @@ def _after(base: Schedule, curves: LossCurves, runs: Iterable[str]) -> LossCurve
                 "phase; read it with fill='linear' and first_step=0"
             )
         both = schedules.join(base, one.schedule)
-        joined[run] = dataclasses.replace(one, schedule=both, phase="pt")
-    return dataclasses.replace(curves, run_schedules=joined)
+        joined[run] = replace(one, schedule=both, phase="pt")
+    return replace(curves, run_schedules=joined)
 
 
 # The way back.

@@ -13,9 +13,9 @@ at which the fall begins, and its depth.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -197,7 +197,7 @@ def optimal_schedule(
     # 2. Beside the usual ones: areas as any schedule's, and what the laws say of them.
     each = {"optimal": falls.schedule(found[0])}
     for name in ("wsd", "linear", "cosine", "constant"):
-        each[name] = rates_of(dataclasses.replace(run, shape=name), peak, floor, start)
+        each[name] = rates_of(replace(run, shape=name), peak, floor, start)
     ends = pd.concat(
         pd.DataFrame(areas_along(
             one if after is None else schedules.join(after, one),

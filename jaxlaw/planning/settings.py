@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Annotated, Any
 
@@ -358,7 +358,7 @@ def optimal_inputs(
     budget = [] if compute is None else [Budget(compute)]
     found = minimise(fit, over, subject_to=budget, at=at, tolerance=tolerance, level=level)
     if not found.sentence:
-        return dataclasses.replace(found, kind="optimal inputs")
+        return replace(found, kind="optimal inputs")
     best, held = found.best, source.inputs_taken(at)
 
     def losses_at(points):
@@ -405,7 +405,7 @@ def optimal_inputs(
         losses = losses_at([best | one for one in points])
         return {"around": table_of(columns | {"loss": losses}, level, source.degrees)}
 
-    return dataclasses.replace(
+    return replace(
         found, kind="optimal inputs", curves=around if names else {}, sentence="; ".join(sentence),
         quantities={**found.quantities, **costs}, facts={**found.facts, "run": run},
     )  # fmt: skip

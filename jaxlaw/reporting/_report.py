@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Unpack
@@ -167,13 +167,13 @@ def _restated(result, level: float):
     """A result with its intervals at another level, where it can be stated there."""
     if result.kind_name == "profile":
         low, high = profile_interval(result, level)
-        own = dataclasses.replace(result.quantities[result.quantity], low=low, high=high)
+        own = replace(result.quantities[result.quantity], low=low, high=high)
         quantities = {**result.quantities, result.quantity: own}
-        return dataclasses.replace(result, level=level, quantities=quantities)
+        return replace(result, level=level, quantities=quantities)
     if isinstance(result, Forecast) and result.level != level:
         low, high = result.interval(level)
         frame = result.table.assign(low=low, high=high)
-        return dataclasses.replace(result, level=level, table=frame)
+        return replace(result, level=level, table=frame)
     return result
 
 

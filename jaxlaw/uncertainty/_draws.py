@@ -7,10 +7,9 @@ with draws of its covariance, and coefficients without any. Plans take nothing e
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -280,7 +279,7 @@ class Draws(DrawnParameters, Result):
 
     def without(self) -> Draws:
         """The fit alone, without draws."""
-        return dataclasses.replace(self, params={})
+        return replace(self, params={})
 
     def inputs_taken(self, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
         """Those of the inputs, given for several laws, that this law takes."""
@@ -333,7 +332,7 @@ def as_draws(*given: Any) -> tuple[Draws, ...]:
         if uncertain and not one.params:  # each of its draws is the fit itself
             params = {name: np.repeat(values, size) for name, values in one.values.items()}
             # Nothing was resampled, so that no rows were resampled one by one.
-            every[k] = dataclasses.replace(one, params=params, groups=())
+            every[k] = replace(one, params=params, groups=())
     return tuple(every)
 
 

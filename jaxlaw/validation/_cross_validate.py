@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -183,7 +182,7 @@ def _refit(
     least, most = np.full(held_out.shape, np.inf), np.full(held_out.shape, -np.inf)
     for k in range(_MEMBERS):
         member = {name: values[:, k] for name, values in params.items()}
-        by_member = dataclasses.replace(refits, params=member).predict(**inputs)
+        by_member = replace(refits, params=member).predict(**inputs)
         least, most = np.fmin(least, by_member), np.fmax(most, by_member)
     with np.errstate(invalid="ignore"):
         apart = (most - least) / np.abs(least + most) * 2
@@ -345,7 +344,7 @@ def data_set(
     """
     runs = read_runs(source, **reading)
     if not runs.table.index.is_unique:
-        runs = dataclasses.replace(runs, table=runs.table.reset_index(drop=True))
+        runs = replace(runs, table=runs.table.reset_index(drop=True))
     seen = {c.label: runs.observations(c.law, free=c.free) for c in candidates}
     targets = {one.columns[one.target_name] for one in seen.values()}
     if len(targets) > 1:

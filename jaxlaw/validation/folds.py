@@ -8,11 +8,10 @@ is a design as well; a *group* is a value of a column.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -150,7 +149,7 @@ def leave_one_group_out(column: Columns) -> Design:
         ('domain = code held out', 'domain = law held out', 'domain = maths held out')
     """
     name = f"leave-one-group-out:{_names(column)}"
-    return dataclasses.replace(leave_p_groups_out(column, 1), name=name)
+    return replace(leave_p_groups_out(column, 1), name=name)
 
 
 @checked
