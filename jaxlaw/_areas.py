@@ -259,8 +259,7 @@ def _split(problem: _Problem) -> PhaseAreas:
     """
     rates, at, boundary = problem.rates, problem.at, problem.boundary
     early, late = (None, None) if at is None else (at.clip(max=boundary), (at - boundary).clip(0))
-    first = problem._replace(rates=rates[..., :boundary], at=early)
-    pt, momentum = _run(first, 0, problem.start)
+    pt, momentum = _run(problem._replace(rates=rates[..., :boundary], at=early), 0, problem.start)
     tail = momentum if problem.carry_momentum else 0.0
     second = problem._replace(rates=rates[..., boundary:], at=late)
     cpt, _ = _run(second, 1, (0.0, 0.0, tail, rates[..., boundary - 1]))

@@ -339,9 +339,8 @@ def _load(key: str, devices: list[Any]):
         payload, trees, lapack = pickle.loads(content)  # only the user can have written it
         if lapack:
             _initialise_lapack()
-        structures = map(jax.tree.structure, trees)
         return serialize_executable.deserialize_and_load(
-            payload, *structures, execution_devices=devices
+            payload, *map(jax.tree.structure, trees), execution_devices=devices
         )
     except Exception as error:  # whatever is wrong with it, the program can be made anew
         _log.debug("a kept program in %s cannot be used: %s", _cache.folder(), error)

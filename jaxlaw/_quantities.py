@@ -243,8 +243,7 @@ def grouped(value: float, digits: int = 3) -> str:
 
 def exponential(value: float, digits: int = 3) -> str:
     """A number to so many digits, its exponent without sign and zeros: ``1e25``, ``1.5e-7``."""
-    text = f"{value:.{digits}g}"
-    return re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", text)
+    return re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", f"{value:.{digits}g}")
 
 
 def mistaken_unit(

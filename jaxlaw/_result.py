@@ -201,11 +201,9 @@ class Result:
     def _all_shown(self) -> list[pd.DataFrame]:
         """Its numbers as a table, then its tables, as a notebook shows them."""
         rows = [(name, one.number, one.interval) for name, one in self.quantities.items()]
-        head = ["quantity", "value", f"{self._level} interval"]
-        numbers = pd.DataFrame(rows, columns=head)
+        numbers = pd.DataFrame(rows, columns=["quantity", "value", f"{self._level} interval"])
         numbers = numbers.loc[:, (numbers != "").any()]  # intervals, where there are any
-        tables = [self.readable(table) for table in self.shown().values()]
-        return [numbers] * bool(rows) + tables
+        return [numbers] * bool(rows) + [self.readable(table) for table in self.shown().values()]
 
     def __repr__(self) -> str:
         """The summary."""
@@ -275,10 +273,9 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Its fields as JSON has them; infinities and NaN as strings, tables as rows."""
         head = {"kind": f"jaxlaw {self.kind_name}", "schema": SCHEMA, "next_step": self.next_step}
-        values = {
-            _KEYS.get(name, name): getattr(self, name) for name in _typed.in_files(type(self))
-        }
-        return head | records.plain(values)
+        return head | records.plain(
+            {_KEYS.get(name, name): getattr(self, name) for name in _typed.in_files(type(self))}
+        )
 
     def save(self, path: str | Path) -> None:
         """Write it as one JSON file with a digest, which :func:`jaxlaw.load` reads.

@@ -177,8 +177,7 @@ def _as_pandas(source, label: str) -> pd.DataFrame:
 
         return pyarrow.table(source).to_pandas()
     except ImportError:  # polars' to_pandas needs pyarrow, too
-        columns = {column: list(source[column]) for column in source.columns}
-        return _from_mapping(columns, label)
+        return _from_mapping({column: list(source[column]) for column in source.columns}, label)
 
 
 def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
@@ -289,8 +288,7 @@ def _csv(text: str, label: str, separator: str) -> Table:
         message = f"line {line} has {width} fields, the header has {records[0][1]}; complete it"
         raise _error(label, f"{message}, or quote fields that hold {separator!r}", row=line)
     if len(frame) != len(records) - 1:
-        message = "quotes or line ends are not those of a CSV file; write it again"
-        raise _error(label, message)
+        raise _error(label, "quotes or line ends are not those of a CSV file; write it again")
     # Those of pandas number a name that occurs twice, which is refused.
     named = zip(frame.columns, header, strict=True)
     frame.columns = [str(own).strip() or str(column) for column, own in named]
@@ -336,5 +334,4 @@ def _json_lines(text: str, label: str) -> Table:
         if not isinstance(records[number], dict):
             message = f"line {number} is not a record; write one {{column: value}} per line"
             raise _error(label, message, row=number)
-    rows = pd.Index([*records], name="line")
-    return Table(_records([*records.values()], rows), label, "line")
+    return Table(_records([*records.values()], pd.Index([*records], name="line")), label, "line")

@@ -326,8 +326,7 @@ def _check(value, kind, where: str):
                 if np.isnan(np.asarray(value, float)).any():
                     raise _Wrong(where, np.nan, "numbers that are known")
                 return value
-        kinds = [member] * len(value) if one_kind else members
-        each = enumerate(zip(value, kinds, strict=True))
+        each = enumerate(zip(value, [member] * len(value) if one_kind else members, strict=True))
         items = [_check(item, one, f"{where}[{k}]") for k, (item, one) in each]
         return tuple(items) if origin is tuple else items
     if origin in _SCALARS:

@@ -170,5 +170,4 @@ def rows_where(
 
 
 def _error(argument: str, text: str, what: str, **where) -> UsageError:
-    message = f"{argument}: '{text:.200}': {what}"
-    return UsageError(message, **where)
+    return UsageError(f"{argument}: '{text:.200}': {what}", **where)

@@ -221,8 +221,7 @@ def wsd(
     _check_within("decay_steps", count, steps)
 
     def curve(t):
-        share = np.clip((t - (steps - count)) / max(count, 1), 0, 1)
-        return _DECAYS[shape](peak, final, share)
+        return _DECAYS[shape](peak, final, np.clip((t - (steps - count)) / max(count, 1), 0, 1))
 
     return _schedule("wsd", curve, steps)
 
@@ -250,8 +249,7 @@ def warmup(schedule: Schedule, steps: StepCount, start: float = 0.0) -> Schedule
     """
     if schedule.boundary is not None:
         raise UsageError("warm up the phase, then join: join(first, warmup(second, …))")
-    rise = linear(start, steps, schedule.initial_lr)
-    rates = np.concatenate([rise.rates, schedule.rates])
+    rates = np.concatenate([linear(start, steps, schedule.initial_lr).rates, schedule.rates])
     return Schedule(rates, start, None, f"warmup+{schedule.name}")
 
 
@@ -304,8 +302,7 @@ def from_optax(schedule: Callable[[Any], Any], steps: StepCount, count: int = 0)
         rates = np.array([float(schedule(int(step))) for step in counts])
     except Exception as error:  # the user's own function
         raise UsageError(f"schedule(count) does not give a learning rate: {error}") from error
-    name = getattr(schedule, "__name__", "optax")
-    return Schedule(rates[1:], float(rates[0]), None, name)
+    return Schedule(rates[1:], float(rates[0]), None, getattr(schedule, "__name__", "optax"))
 
 
 @checked

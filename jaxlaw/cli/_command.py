@@ -105,8 +105,7 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
     about = [_plain(re.sub(r"(?<=\S)\n(?=\w)", " ", lead).strip())]  # a paragraph is a line
     if shell := re.search(r"Shell:\n((?:    .*\n?)+)", text):
         about.append(" ".join(["Example:", *(s.strip(" \\") for s in shell[1].splitlines())]))
-    epilogue = "\n\n".join(filter(None, about))
-    app = App(name=name, help_epilogue=epilogue, help_format="plaintext")
+    app = App(name=name, help_epilogue="\n\n".join(filter(None, about)), help_format="plaintext")
     app.default(command)
     return app
 

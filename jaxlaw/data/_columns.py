@@ -80,8 +80,7 @@ class Location:
         """Raise DataError where rows (n,) are bad: names them, their values, and what to do."""
         if bad.any():
             labels, values = np.asarray(labels)[bad], np.asarray(values)[bad]
-            message = f"{self}: {self.rows(labels, values)}: {remedy}"
-            raise self.error(message, labels[0], values[0])
+            raise self.error(f"{self}: {self.rows(labels, values)}: {remedy}", labels[0], values[0])
 
 
 @dataclass(frozen=True)

@@ -144,8 +144,7 @@ def areas_along(
         none = np.zeros(len(at))
         split = PhaseAreas(whole.S1, none, whole.S2, none)
         if alone == "cpt":
-            based = for_unknown_base(schedule)
-            own = areas(based, options["decay"], count_warmup=True, **shared)
+            own = areas(for_unknown_base(schedule), options["decay"], count_warmup=True, **shared)
             split = PhaseAreas(none, own.S1, none, own.S2)
     split = PhaseAreas(split.S1_pt * pt, split.S1_cpt * cpt, split.S2_pt * pt, split.S2_cpt * cpt)
     if schedule.boundary is None and alone == "cpt":

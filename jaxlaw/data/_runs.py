@@ -268,8 +268,7 @@ class Runs:
         if law.shares:  # of one mixture: they add up to 1, or the law divides them by their sum
             shares = {name: columns[name].values for name in law.shares}
             for name, whole in law.whole_mixtures(shares, partial(self.mixture_error, law)).items():
-                raw = whole / columns[name].factor
-                columns[name] = replace(columns[name], raw=raw)
+                columns[name] = replace(columns[name], raw=whole / columns[name].factor)
         # From here on there are two lengths: that of the table, and, after [keep], that of the
         # valid rows. Rows of weight 0 stay in, but no check counts them.
         keep, notes = valid_rows(self, law, columns)
@@ -623,8 +622,7 @@ def read_runs(
         names = [name if name in named else canonical.get(name, name) for name in names]
         for name in names:
             if name not in named:
-                doc = " that names runs (last_of=)"
-                raise missing_column("run", doc, name, named, file, False)
+                raise missing_column("run", " that names runs (last_of=)", name, named, file, False)
         rows = named.set_axis(range(len(named)))[keep]
         rows = rows[has_loss(rows, [target, "loss", *SIDES["loss"]])]
         along = pd.Series(order_along(rows, rows), rows.index).sort_values(kind="stable")
@@ -688,8 +686,7 @@ def _with_target(runs: Runs, target) -> Runs:
     column = target if target in runs.table else names.get(target)
     if column is None:
         raise missing_column("target", " (target=)", target, names, runs.source, False)
-    reading = replace(runs.reading or Reading(), target=target)
-    return replace(runs, target=column, reading=reading)
+    return replace(runs, target=column, reading=replace(runs.reading or Reading(), target=target))
 
 
 def refuse_rows(

@@ -217,8 +217,7 @@ def solve_chunks(
 
     def work(slot_count):
         # Results have a row for every lane of the padded queue; lanes beyond its length never run.
-        least = 2 * slot_count if on_accelerator() else LANES
-        padded = next_power_of_two(max(most_lanes, least))
+        padded = next_power_of_two(max(most_lanes, 2 * slot_count if on_accelerator() else LANES))
         starts = _stacked([c.coordinates[h] for c, h in zip(chunks, started, strict=True)], padded)
         owner = _stacked([np.nonzero(here)[0].astype(np.int32) for here in started], padded)
         results = nowhere(owner.shape, starts.shape[-1], starts.dtype)._replace(count=None)
@@ -309,8 +308,7 @@ def _run_rounds_of_one(solver, model, count, shared, own, slots, results, begun)
 
     def idle():
         # Shapes of a lane, without a computation of their own.
-        several = _problem(problems, fields, owner[:count])
-        shapes = jax.eval_shape(init, several, starts[:count])
+        shapes = jax.eval_shape(init, _problem(problems, fields, owner[:count]), starts[:count])
         lanes = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         return _Slots(lanes, jnp.full(count, -1, jnp.int32))
 
@@ -412,8 +410,7 @@ def evaluate_chunks(
             several = min(at_once // block, next_power_of_two(most_problems))
             padded = -(-most_starts // block) * block
         shared, batched = _split(problems, chunks, most_problems, several)
-        starts = _stacked([chunk.coordinates for chunk in chunks], padded)
-        each = batched, starts, counts
+        each = batched, _stacked([chunk.coordinates for chunk in chunks], padded), counts
         return tuple(map(np.asarray, _evaluate(model, mesh, block, several, shared, each)))
 
     at_once = _lanes_in_memory(problems, 1) if on_accelerator() else BLOCK
@@ -435,8 +432,7 @@ def _evaluate(
     """
 
     def one_problem(parts, fields):
-        problem = shared._replace(**fields)
-        return jax.vmap(partial(solve_coefficients, model, problem))(parts)
+        return jax.vmap(partial(solve_coefficients, model, shared._replace(**fields)))(parts)
 
     def one_chunk(shared, each):
         fields, starts, (n_problems, n_starts) = each

@@ -285,8 +285,7 @@ def _solve(model: Model, problems: Problem, starts: Array, own: tuple[str, ...])
     at = jnp.take_along_axis(lanes.coordinates, best[:, None, None], axis=1)[:, 0]
     params, objective, valid = jax.vmap(finish, (problem_axes(batched), 0))(problems, at)
     status = jnp.take_along_axis(lanes.status, best[:, None], axis=1)[:, 0]
-    agreeing = values <= least + agree * jnp.abs(least)
-    agreement = jnp.mean(agreeing, axis=1, dtype=values.dtype)
+    agreement = jnp.mean(values <= least + agree * jnp.abs(least), axis=1, dtype=values.dtype)
     solved = valid & jnp.isfinite(least[:, 0])
     return BatchFit(
         {name: jnp.where(solved, value, jnp.nan) for name, value in params.items()},
@@ -362,8 +361,7 @@ def solve_inside(
 
     Args and returns as there, in JAX arrays.
     """
-    count = problem_count(problems, batched)
-    starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
+    starts = jnp.broadcast_to(starts, (problem_count(problems, batched), *starts.shape[-2:]))
 
     def one_problem(problem, starts):
         lane = jax.vmap(partial(solver.init, model, problem))(starts)

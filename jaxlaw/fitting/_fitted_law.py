@@ -602,8 +602,7 @@ class FittedLaw(Result):
         mistaken = mistaken_unit(values, unit, spec.plausible, self.ranges[spec.name])
         if mistaken:
             value, meant = mistaken
-            message = two_readings(spec.name, value, meant, unit, spec.counts)
-            raise DataError(message)
+            raise DataError(two_readings(spec.name, value, meant, unit, spec.counts))
 
 
 def digits(value: float, count: int) -> str:

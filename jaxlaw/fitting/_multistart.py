@@ -391,8 +391,7 @@ def _screen(
     keep = min(keep, len(starts))
     chunks = batch.chunks(starts, shape or _chunk_shape(batch, len(starts), SCREEN_LANES))
     function = partial(_screen_chunks, batch.model, batch.shared, keep)
-    lanes = _joined(chunks, work.map(stage, function, chunks))
-    return _best(lanes, keep).coordinates
+    return _best(_joined(chunks, work.map(stage, function, chunks)), keep).coordinates
 
 
 def _screen_chunks(
@@ -444,8 +443,7 @@ def _solve_chunks(
         value = np.where(np.isfinite(lanes.value), lanes.value, np.inf)
         found[k] = lanes._replace(value=value)
         if value.shape[1] > KEPT * MEMBERS:
-            problem = problems._replace(**chunk.fields)
-            found[k] = _thinned(found[k], rounding_floor(model, problem))
+            found[k] = _thinned(found[k], rounding_floor(model, problems._replace(**chunk.fields)))
     return found
 
 
@@ -621,12 +619,11 @@ def _description(
     # The text holds a formula's operations, numbers and the arrays that it closes over.
     formula = jax.jit(partial(predict, batch.model)).lower(problem, tuple(starts[0])).as_text()
     settings = (method.name, method.settings, POLISH.settings, n_local, batch.model.residuals)
-    versions = [f"jaxlaw {__version__}", *installed("jax", "jaxopt"), platform()]
     return {
         "law": batch.model.law.name,
         "formula": hashlib.sha256(formula.encode()).hexdigest(),
         "data": digest(batch.problems),
         "starts": digest([starts]),
         "options": str(settings),
-        "versions": ", ".join(versions),
+        "versions": ", ".join([f"jaxlaw {__version__}", *installed("jax", "jaxopt"), platform()]),
     }

@@ -271,8 +271,7 @@ def _over_rows(
 
         inputs = {name: block(values) for name, values in problem.inputs.items()}
         target, weight = block(problem.target), block(problem.weight)
-        some = problem._replace(inputs=inputs, target=target, weight=weight)
-        new = of_rows(some, *arguments)
+        new = of_rows(problem._replace(inputs=inputs, target=target, weight=weight), *arguments)
         return tuple(join(*both) for join, *both in zip(joined, others, new, strict=True))
 
     # Of all lanes the same number of blocks: with one of each lane's own, every lane's rows would
@@ -385,8 +384,7 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
     law, size = model.law, len(model.law.parameters)
 
     def prediction(inputs, centre, *us):
-        params = Transform(model, centre, law.context(inputs)).to_natural(us)
-        return law(params, **inputs)
+        return law(Transform(model, centre, law.context(inputs)).to_natural(us), **inputs)
 
     # Shapes alone: numbers made here would become constants of the program under trace, and the
     # answer is cached: later programs, without those constants, would differ from the first.
@@ -420,8 +418,7 @@ def summed_huber(problem: Problem, difference: np.ndarray) -> float:
 
 def kernel_width(residuals: np.ndarray) -> float:
     """Standard deviation of the normal kernel over which residuals (n,) are averaged."""
-    quartiles = np.percentile(residuals, [25, 75])
-    spread = min(residuals.std(), np.ptp(quartiles) / 1.34)
+    spread = min(residuals.std(), np.ptp(np.percentile(residuals, [25, 75])) / 1.34)
     return max(0.9 * spread * len(residuals) ** -0.2, 1e-300)
 
 
@@ -480,8 +477,7 @@ def leave_group_out_steps(
         determined = remaining < _DETERMINED
         steps = sums / np.where(determined, np.inf, remaining)[:, None]
     else:
-        order = np.argsort(groups, kind="stable")
-        parts = np.split(order, np.cumsum(np.bincount(groups))[:-1])
+        parts = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
         share = np.stack([(rows[p].T * (weight * score_slope)[p]) @ rows[p] for p in parts])
         remaining, directions = np.linalg.eigh(np.eye(rows.shape[1]) - share)
         lost = remaining < _DETERMINED

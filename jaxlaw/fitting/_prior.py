@@ -181,8 +181,7 @@ def field_prior(*, without: str | Iterable[str] = ()) -> Prior:
         >>> jl.fitting.field_prior(without="olmo").experiments["source"].nunique()
         7
     """
-    names = (without,) if isinstance(without, str) else tuple(without)
-    return _field_prior(frozenset(names))
+    return _field_prior(frozenset((without,) if isinstance(without, str) else tuple(without)))
 
 
 @cache

@@ -293,10 +293,9 @@ def build_problem(
             f"law {law.name}: {law.target} is not positive in some rows, so residuals='log' is "
             "undefined: leave residuals linear, as the law has them"
         )
-    transformed = xp.log(target) if model.residuals == "log" else target
     data = Problem(
         inputs={name: _as_rows(values, rows, 0) for name, values in inputs.items()},
-        target=_as_rows(transformed, rows),
+        target=_as_rows(xp.log(target) if model.residuals == "log" else target, rows),
         weight=_as_rows(weight, rows, fill=0.0),
         low=low,
         high=high,

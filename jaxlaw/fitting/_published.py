@@ -61,8 +61,7 @@ def published_table() -> pd.DataFrame:
     table["parameters"] = [", ".join(f"{k} {v:.6g}" for k, v in one.items()) for one in params]
     table["units"] = [laws.units_of(laws.built_in(law)) for law in table["law"]]
     table["left_out"] = ["; ".join(note.message for note in one) for one in notes]
-    columns = ["name", "law", "parameters", "units", "source", "uncertainty", "left_out"]
-    return table[columns]
+    return table[["name", "law", "parameters", "units", "source", "uncertainty", "left_out"]]
 
 
 @cache

@@ -54,8 +54,7 @@ def read_as_fitted(
     Raises:
         DataError: the table lacks columns that the fit's runs had.
     """
-    form = given.get("format") or fit.reading.format
-    table = read_source(source, given.get("name"), form)
+    table = read_source(source, given.get("name"), given.get("format") or fit.reading.format)
     options, taken = fit.reading.options({**given, "format": None}, table.frame.columns)
     options.pop("format", None)
     # All columns that the fit's runs had and this table lacks, in one message.

@@ -225,8 +225,7 @@ def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
 
 def to_centre(law: Law, values: np.ndarray, centre: Mapping[str, float]) -> np.ndarray:
     """Starts (S, p) in the law's own units, moved to the centre of the data."""
-    params = dict(zip(law.parameter_names, values.T, strict=True))
-    values = at_centre(law, params, centre)
+    values = at_centre(law, dict(zip(law.parameter_names, values.T, strict=True)), centre)
     return np.stack([values[name] for name in law.parameter_names], axis=-1)
 
 

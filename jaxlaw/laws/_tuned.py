@@ -211,8 +211,7 @@ def _make_law(base: Law, over: tuple[str, ...]) -> Law:
         logs = {name: context[f"log_{name}_of_reference"] for name in scale}
         powers = {f"{name}_0": moved(values, name, logs) for name in over}
         powers |= dict.fromkeys(depths, values["k"] * sum(logs.values()))
-        base_moved = (chart.to_natural if sign > 0 else chart.from_natural)(values, context)
-        return base_moved | {
+        return (chart.to_natural if sign > 0 else chart.from_natural)(values, context) | {
             name: values[name] * jnp.exp(-sign * log) for name, log in powers.items()
         }
 

@@ -25,8 +25,7 @@ BEST = {
 
 
 def _power(of: str, moves: str, least: float, most: float) -> Parameter:
-    doc = f"power of {of} with which {moves} moves"
-    return real(least, most, low=-3.0, high=3.0, doc=doc)
+    return real(least, most, low=-3.0, high=3.0, doc=f"power of {of} with which {moves} moves")
 
 
 POWERS = {

@@ -269,5 +269,4 @@ def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
     start = np.linalg.lstsq(inputs[more], np.log(table["transferred"][more]), rcond=None)[0]
     best = least_squares(left, start, "3-point", xtol=1e-12, ftol=1e-12, gtol=1e-12)
     log_k = best.x[0] - best.x[1] * log_D.mean() - best.x[2] * log_N.mean()
-    scatter = math.sqrt(2 * best.cost / max(len(table) - 3, 1))
-    return np.append(log_k, best.x[1:]), scatter
+    return np.append(log_k, best.x[1:]), math.sqrt(2 * best.cost / max(len(table) - 3, 1))

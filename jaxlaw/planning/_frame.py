@@ -116,8 +116,7 @@ def in_unit_of_runs(source: Draws, name: str, value: Any, what: str = "") -> Any
     try:
         return source.fit.in_unit_of_runs(name, value)
     except (DataError, UsageError) as error:
-        message = re.sub(rf"\b{name}( =|=)", rf"{what}\1", str(error))
-        raise UsageError(message) from None
+        raise UsageError(re.sub(rf"\b{name}( =|=)", rf"{what}\1", str(error))) from None
 
 
 def checked_input(
@@ -183,8 +182,7 @@ def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:
         if lacking.any():
             share = lacking.mean()
             message = f"{share:.1%} of {len(draws)} draws have {words}"
-            severity = "warning" if share > MISSING else "info"
-            notes.append(Note("draws-disagree", severity, message))
+            notes.append(Note("draws-disagree", "warning" if share > MISSING else "info", message))
     return notes
 
 

@@ -994,8 +994,7 @@ def _after(base: Schedule, curves: LossCurves, runs: Iterable[str]) -> LossCurve
                 f"base: the log of run {run} starts after step {one.first_step} of the continual "
                 "phase; read it with fill='linear' and first_step=0"
             )
-        both = schedules.join(base, one.schedule)
-        joined[run] = replace(one, schedule=both, phase="pt")
+        joined[run] = replace(one, schedule=schedules.join(base, one.schedule), phase="pt")
     return replace(curves, run_schedules=joined)
 
 

@@ -306,8 +306,7 @@ class _Falls(NamedTuple):
         lines, warmup, start = self.lines(point), int(self.run.warmup), self.run.start
         # The warm-up is a straight line to the first free learning rate, which is its last step.
         counts, ends = zip((warmup, lines[0][1]), *lines, strict=True)
-        knots = np.cumsum([0, *counts])
-        rates = np.interp(np.arange(1, self.run.steps + 1), knots, [start, *ends])
+        rates = np.interp(np.arange(1, self.run.steps + 1), np.cumsum([0, *counts]), [start, *ends])
         # Rounding must not carry a learning rate past a limit, or make one rise.
         free = rates[max(warmup - 1, 0) :]
         free[:] = np.minimum.accumulate(np.clip(free, self.floor, self.run.peak))

@@ -379,8 +379,7 @@ def optimal_inputs(
         costs["excess"] = Quantity(float(relative_excess(losses[0, k], losses[0, 0])), SHARE)
     if draws is not None:
         # Of each draw beside its own lowest; the mean alone says what to expect.
-        lowest = np.append(found.loss, draws)
-        regret = np.maximum(relative_excess(losses[:, k], lowest), 0.0)
+        regret = np.maximum(relative_excess(losses[:, k], np.append(found.loss, draws)), 0.0)
         bounds = intervals({"regret": regret}, level, source.degrees).get("regret", ())
         mean = float(np.nanmean(regret[1:]))
         costs["regret"] = Quantity(mean, SHARE, 1.0, *bounds, draws=regret[1:])

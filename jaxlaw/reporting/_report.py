@@ -168,12 +168,10 @@ def _restated(result, level: float):
     if result.kind_name == "profile":
         low, high = profile_interval(result, level)
         own = replace(result.quantities[result.quantity], low=low, high=high)
-        quantities = {**result.quantities, result.quantity: own}
-        return replace(result, level=level, quantities=quantities)
+        return replace(result, level=level, quantities={**result.quantities, result.quantity: own})
     if isinstance(result, Forecast) and result.level != level:
         low, high = result.interval(level)
-        frame = result.table.assign(low=low, high=high)
-        return replace(result, level=level, table=frame)
+        return replace(result, level=level, table=result.table.assign(low=low, high=high))
     return result
 
 

@@ -259,8 +259,7 @@ def resamples(
         counts = resampled_weights(members[active], n_resamples, seed)
         weights[:, active] = counts * observations.weight[active]
         return weights, None
-    left_out = moved_by_leaving_out(problem, members[active])
-    residuals = problem.linear.residuals[active] + left_out
+    residuals = problem.linear.residuals[active] + moved_by_leaving_out(problem, members[active])
     drawn = wild_residuals(residuals, n_resamples, seed, members[active])
     if min(problem.fit.delta, LARGEST_DELTA) < residuals.std():
         # How far such a fit moves rests on the density of the noise at 0, which a few residuals

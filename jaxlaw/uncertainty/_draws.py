@@ -113,8 +113,7 @@ class DrawnParameters:
         if fit.law.inputs_per_drop:  # such inputs have an axis that parameters have not
             each = pd.DataFrame(dict(self.params)).to_dict("records")
             return np.stack([fit.with_params(params).predict(**values) for params in each])
-        scaled = [value * fit.units[name] for name, value in values.items()]
-        arrays = np.broadcast_arrays(*scaled)
+        arrays = np.broadcast_arrays(*[value * fit.units[name] for name, value in values.items()])
         flat = {name: array.ravel() for name, array in zip(values, arrays, strict=True)}
         predicted = self.predicted(flat)
         return predicted.reshape(len(predicted), *arrays[0].shape)

@@ -67,8 +67,7 @@ def followed(
     kept = problem.active
     weight = problem.observations.weight[kept]
     if len(kept) > ROWS:
-        slopes = problem.linear.jacobian[kept][:, free]
-        root = np.linalg.qr(np.sqrt(weight)[:, None] * slopes)[0]
+        root = np.linalg.qr(np.sqrt(weight)[:, None] * problem.linear.jacobian[kept][:, free])[0]
         share = np.sum(root**2, axis=1) / root.shape[1] + 1 / len(kept)
         those = np.searchsorted(np.cumsum(share) / share.sum(), (np.arange(ROWS) + 0.5) / ROWS)
         those = np.minimum(those, len(kept) - 1)

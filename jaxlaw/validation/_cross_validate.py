@@ -133,8 +133,7 @@ def cross_validate(
 
 def _refits(candidate: Candidate, group: list[DataSet], search: FitOptions) -> partial[Refits]:
     """The call that fits a law to all folds of data sets with the same inputs."""
-    counts = [len(data.folds) for data in group]
-    of = np.repeat(np.arange(len(group)), counts)
+    of = np.repeat(np.arange(len(group)), [len(data.folds) for data in group])
     seen = [data.observations[candidate.label] for data in group]
     targets, weights = (
         np.array([getattr(one, name) for one in seen])[of] for name in ("target", "weight")
@@ -185,8 +184,7 @@ def _refit(
         by_member = replace(refits, params=member).predict(**inputs)
         least, most = np.fmin(least, by_member), np.fmax(most, by_member)
     with np.errstate(invalid="ignore"):
-        apart = (most - least) / np.abs(least + most) * 2
-        spread = np.where(held_out, apart, 0.0).max(axis=1)
+        spread = np.where(held_out, (most - least) / np.abs(least + most) * 2, 0.0).max(axis=1)
     keys = {
         "law": label,
         "data": [" ".join(group[k].name) for k in of],
@@ -215,13 +213,12 @@ def _refit(
         refits.problem.active_bounds(at) if np.isfinite(at).all() else {}
         for at in refits.coordinates
     ]
-    parameters = pd.concat(
+    return frame, pd.concat(
         pd.DataFrame(keys).assign(
             parameter=name, value=values, at_bound=[at.get(name, "") for at in bounds]
         )
         for name, values in refits.params.items()
-    )
-    return frame, parameters[list(PARAMETERS)]
+    )[list(PARAMETERS)]
 
 
 def _undetermined(candidate: Candidate, inputs: Mapping[str, np.ndarray], mask: np.ndarray) -> str:
@@ -364,8 +361,7 @@ def data_set(
     for one in reversed(seen.values()):
         for column, values in one.inputs.items():
             if values.ndim == 1:
-                own_unit = pd.Series(values / one.scale[column], one.rows)
-                table[column] = own_unit.reindex(table.index)
+                table[column] = pd.Series(values / one.scale[column], one.rows).reindex(table.index)
     for column, own in runs.columns.items():
         if column in table and own not in table:
             table[str(own)] = table[column]

@@ -148,8 +148,7 @@ def leave_one_group_out(column: Columns) -> Design:
         >>> jl.folds.leave_one_group_out("domain").split(table).labels
         ('domain = code held out', 'domain = law held out', 'domain = maths held out')
     """
-    name = f"leave-one-group-out:{_names(column)}"
-    return replace(leave_p_groups_out(column, 1), name=name)
+    return replace(leave_p_groups_out(column, 1), name=f"leave-one-group-out:{_names(column)}")
 
 
 @checked
@@ -431,8 +430,7 @@ def _quantiles(table: pd.DataFrame, column: str, within) -> tuple[np.ndarray, np
     """(n,) values, and the quantile, from 0 to 1, of each among the points (of its curve)."""
     values = _values_of(table, column)
     if values.dtype.kind not in "iuf":
-        message = f"column {column} is no column of numbers, and has no order"
-        raise DataError(message, column=column)
+        raise DataError(f"column {column} is no column of numbers, and has no order", column=column)
     values = values.astype(float)
     by_curve = pd.Series(values).groupby(_groups_of(table, within)[0])
     rank = by_curve.rank(method="average") - 0.5  # equal values have one quantile

@@ -277,8 +277,7 @@ def _join(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFram
     names = short_names(log.run for log in logs)
     # The logs of one run follow each other, where its first one stands.
     logs.sort(key=lambda log: [*names].index(log.run))
-    frames = [log.frame.assign(run=names[log.run]) for log in logs]
-    frame = pd.concat(frames, ignore_index=True)
+    frame = pd.concat([log.frame.assign(run=names[log.run]) for log in logs], ignore_index=True)
     files = [log.file for log in logs for _ in range(len(log.frame))]
     if not {*keys} <= {*frame}:
         return frame

@@ -104,8 +104,7 @@ def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
         color: colour of the curve.
     """
     table = plan.points["curve"]
-    tokens = plan.quantities["corpus_tokens"].number
-    end = curve(ax, table, "share", "loss", color, tokens, 1.5)
+    end = curve(ax, table, "share", "loss", color, plan.quantities["corpus_tokens"].number, 1.5)
     if np.isfinite(plan.share):
         best = plan.share, plan.loss
         dots(ax, *best, color=[color], s=36, alpha=1, zorder=4)
@@ -134,8 +133,7 @@ def mixture_weights(plan: Answer, ax: Axes) -> Axes:
         edge = table[["weight", "weight_high"]].max(axis=1)
         ax.hlines(rows, table["weight_low"], table["weight_high"], color=INK, linewidth=1.2)
     for row in rows:
-        text = f"{table['weight'][row]:.1%}"
-        write(ax, text, (edge[row], row), xytext=(6, 0), va="center")
+        write(ax, f"{table['weight'][row]:.1%}", (edge[row], row), xytext=(6, 0), va="center")
     if "natural" in table:
         ax.barh(rows, table["natural"], color="none", edgecolor=INK, height=0.75, linestyle=":")
         edge = edge.combine(table["natural"], max)
