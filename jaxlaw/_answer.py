@@ -246,12 +246,12 @@ class Answer(Result):
                 lines.append(f"(one row of {every} of {len(table):,}; a .csv file has all)")
         return lines
 
-    def _file_record(self) -> dict[str, Any]:
+    def _file_record(self) -> dict:
         points = self.points
         return self.to_dict() | ({"points": plain(points)} if points else {})
 
     @classmethod
-    def _read_fields(cls, record: dict[str, Any]) -> Self:
+    def _read_fields(cls, record: dict) -> Self:
         points = _typed.load(record.get("points", {}), Tables, "points")
         saved = {name: value for name, value in record.items() if name != "points"}
         kind = record["kind"].removeprefix("jaxlaw ")

@@ -272,7 +272,7 @@ def _split(problem: _Problem) -> PhaseAreas:
     return PhaseAreas(pt.S1, cpt.S1, pt.S2, cpt.S2)
 
 
-def _run(problem: _Problem, phase: int, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+def _run(problem: _Problem, phase: int, state: tuple) -> tuple[Areas, Any]:
     """Areas of one phase from a state, and, where it is needed, its final momentum.
 
     The reference rate of the state is η_0 where S2 comes from the drop since then, else the rate
@@ -286,7 +286,7 @@ def _run(problem: _Problem, phase: int, state: tuple[Any, ...]) -> tuple[Areas, 
 
 
 def _areas_after(
-    xp, summed: Callable[..., Any], rates, state, plain: bool, uncounted,
+    xp, summed: Callable, rates, state, plain: bool, uncounted,
     weights,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """S1, S2 and momentum after each rate; of numpy or jax.numpy.
@@ -314,7 +314,7 @@ def _areas_after(
 
 
 def _areas_on_device(
-    problem: _Problem, state: tuple[Any, ...], plain: bool, warmup: bool
+    problem: _Problem, state: tuple, plain: bool, warmup: bool
 ) -> tuple[Areas, Any]:
     rates = jnp.asarray(problem.rates)
     rates = rates.astype(jnp.promote_types(rates.dtype, jnp.float32))
@@ -346,9 +346,7 @@ def _advance(state, rates, powers, at, epsilon, plain: bool, warmup: bool) -> tu
     return Areas(*result), moments[..., -1]
 
 
-def _areas_on_host(
-    problem: _Problem, state: tuple[Any, ...], plain: bool, warmup: bool
-) -> tuple[Areas, Any]:
+def _areas_on_host(problem: _Problem, state: tuple, plain: bool, warmup: bool) -> tuple[Areas, Any]:
     """As many schedules at a time as fit in a block, each from its first step to its last.
 
     Short schedules share a block; a long one takes several, and its state passes from one to the

@@ -41,7 +41,7 @@ def share_across_cases(function: Callable[..., Any], cases: Sequence[tuple[Any, 
     return [jax.tree.unflatten(structure, leaves) for leaves in results]
 
 
-def _evaluate(traced, arguments: list[Any], done: dict[Any, Any]) -> list[Any]:
+def _evaluate(traced, arguments: list, done: dict) -> list:
     """Outputs of a traced function.
 
     Args:

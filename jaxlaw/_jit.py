@@ -81,7 +81,7 @@ _found_by_jax = threading.local()
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
 
 #: The functions of :func:`traced_once`, whose traces JAX keeps for ever.
-_parts: list[Any] = []
+_parts: list = []
 _clock, _lock = itertools.count(), threading.Lock()
 _inside = threading.local()  # whether a thread is inside of :func:`in_float64`
 
@@ -169,7 +169,7 @@ class Program:
         made.used = next(_clock)
         return made.program(*dynamic[0], **dynamic[1])
 
-    def _make_once(self, key, arguments: tuple[Any, ...]) -> _Made:
+    def _make_once(self, key, arguments: tuple) -> _Made:
         """The program of a key; of threads that want the same one, one makes it."""
         with _lock:
             future = self._in_work.get(key)
@@ -199,7 +199,7 @@ class Program:
                     traced.clear_cache()
         return made
 
-    def _load_or_compile(self, args, named, static, dynamic, leaves: list[Any]):
+    def _load_or_compile(self, args, named, static, dynamic, leaves: list):
         wanted = _wanted_options(self._optimised)
         common = [_surroundings(devices()[0].platform), str(wanted), str(_settings())]
         lowered = None
@@ -249,7 +249,7 @@ def _kind(leaf):
     return type(leaf)
 
 
-def _settings() -> tuple[Any, ...]:
+def _settings() -> tuple:
     """Settings of the process, or of a ``with`` block, that change what is compiled."""
     return (
         jax.config.jax_enable_x64,
@@ -267,7 +267,7 @@ def compiler_options(optimised: bool = True) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if name in known}
 
 
-def _wanted_options(optimised: bool) -> dict[str, Any]:
+def _wanted_options(optimised: bool) -> dict:
     backend = devices()[0].platform
     if backend != "cpu":
         return GPU if backend == "gpu" else {}
@@ -330,7 +330,7 @@ def many_rows(count: int) -> int:
     return length
 
 
-def _load(key: str, devices: list[Any]):
+def _load(key: str, devices: list):
     """The program that an earlier process kept under a key, or None."""
     content = _cache.read(key) if jax.process_count() == 1 else None
     if content is None:
@@ -392,7 +392,7 @@ def _initialise_lapack() -> None:
     jax.jit(jnp.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), np.float32))
 
 
-def _devices(static: Mapping[str, Any], leaves: list[Any]) -> list[Any]:
+def _devices(static: Mapping, leaves: list) -> list:
     """The devices that a program runs on: a mesh's, its arguments', or the default one."""
     meshes = [value for value in static.values() if isinstance(value, jax.sharding.Mesh)]
     if meshes:

@@ -294,7 +294,7 @@ class Result:
         table = next(iter(self.tables.values()), pd.DataFrame(rows))
         records.write_atomic(path, lambda file: table.to_csv(file, index=False))
 
-    def _file_record(self) -> dict[str, Any]:
+    def _file_record(self) -> dict:
         """What its files hold: :meth:`to_dict`, and what only reading or a picture needs."""
         return self.to_dict()
 
@@ -337,7 +337,7 @@ class Result:
             raise type(error)(inner) from None
 
     @classmethod
-    def _read_fields(cls, record: dict[str, Any]) -> Self:
+    def _read_fields(cls, record: dict) -> Self:
         hints = typing.get_type_hints(cls, include_extras=True)
         keys = {_KEYS.get(name, name): name for name in _typed.in_files(cls)}
         given = {k: v for k, v in record.items() if k not in ("kind", "schema", "next_step")}
@@ -346,7 +346,7 @@ class Result:
         return cls(**cls._consistent(values))
 
     @classmethod
-    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _consistent(cls, values: dict) -> dict:
         """The fields that were read, held against each other.
 
         Raises:

@@ -32,7 +32,7 @@ _KINDS = {
 }  # fmt: skip
 # Numbers as written, to the last bit: what pandas does by itself from 3.1 on.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
-_EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+_EXACT: dict = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 _FORMATS = "CSV, TSV, JSON, JSON lines or Parquet (CSV, TSV and JSON also gzipped)"
 
 
@@ -180,7 +180,7 @@ def _as_pandas(source, label: str) -> pd.DataFrame:
         return _from_mapping({column: list(source[column]) for column in source.columns}, label)
 
 
-def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
+def _from_mapping(source: Mapping, label: str) -> pd.DataFrame:
     def plain(values):  # columns of pandas and single values as they are
         is_foreign = hasattr(values, "__array__") and not isinstance(values, pd.Series | pd.Index)
         return plain_array(values) if is_foreign else values
@@ -314,7 +314,7 @@ def _json(text: str, label: str) -> Table:
     return Table(_records(value, range(1, len(value) + 1)), label, "record")
 
 
-def _records(records: list[dict[str, Any]], rows=None) -> pd.DataFrame:
+def _records(records: list[dict], rows=None) -> pd.DataFrame:
     """Records as a table; of an object in one, ``{"train": {"lr": …}}``, column ``train.lr``."""
     nested = any(isinstance(cell, dict) for record in records for cell in record.values())
     frame = pd.json_normalize(records) if nested else pd.DataFrame(records)

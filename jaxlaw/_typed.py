@@ -143,7 +143,7 @@ def option_kinds(options: type) -> dict[str, Any]:
     return typing.get_type_hints(options, include_extras=True)
 
 
-def _refuse_unknown(function: str, options: Mapping[str, Any], names: Sequence[str]) -> None:
+def _refuse_unknown(function: str, options: Mapping, names: Sequence[str]) -> None:
     """Refuse keywords that are none of the names."""
     for name in options:
         if name not in names:

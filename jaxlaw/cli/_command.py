@@ -110,7 +110,7 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
     return app
 
 
-def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def _arguments(function: Callable) -> dict[str, inspect.Parameter]:
     """The arguments of a function that a command takes, with types in place of their texts.
 
     Keywords of a TypedDict are listed; a function that takes loss curves also takes how these are
@@ -157,7 +157,7 @@ def _reads_table(arguments: Collection[str]) -> bool:
     return "table" in arguments or "runs" in arguments and "columns" not in arguments
 
 
-def _union(hint) -> list[Any]:
+def _union(hint) -> list:
     """The types of a hint, without None and ranges."""
     if get_origin(hint) is Annotated:
         return _union(get_args(hint)[0])
@@ -166,7 +166,7 @@ def _union(hint) -> list[Any]:
     return [] if hint is type(None) else [hint]
 
 
-def _origins(hint) -> set[Any]:
+def _origins(hint) -> set:
     return {get_origin(kind) or kind for kind in _union(hint)}
 
 
@@ -234,9 +234,7 @@ def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Paramete
     )
 
 
-def _call(
-    function: Callable[..., Any], arguments: Mapping[str, inspect.Parameter], given: dict[str, Any]
-):
+def _call(function: Callable, arguments: Mapping[str, inspect.Parameter], given: dict):
     """The result of a function for what a command line says."""
     values = {
         name: _read(name, one, given[name])
@@ -327,7 +325,7 @@ def _read(name: str, one: inspect.Parameter, text):
     return value if isinstance(value, list) or {int, float} & origins else [value]
 
 
-def _read_curves(values: dict[str, Any]) -> None:
+def _read_curves(values: dict) -> None:
     """Read the table as loss curves, in place, for a law of such, if it has no areas itself."""
     along = {name: values.pop(name) for name in _CURVES if name in values}
     law = next((values[n] for n in ("law", "laws", "result") if n in values), None)
@@ -366,7 +364,7 @@ def _plain(text: str) -> str:
     return text.replace("``", "").replace("::\n", ":\n")
 
 
-def _described(function: Callable[..., Any]) -> dict[str, str]:
+def _described(function: Callable) -> dict[str, str]:
     """Argument → its description, the first sentence; of others' docstrings where it has none."""
     module = import_module(function.__module__)
     beside = [one for one in vars(module).values() if inspect.isfunction(one)]

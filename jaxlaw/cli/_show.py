@@ -86,7 +86,7 @@ def run(
     return int(any(note.severity == "error" for note in result.notes))
 
 
-def _in_shell(step: str, given: Mapping[str, Any]) -> str:
+def _in_shell(step: str, given: Mapping) -> str:
     """What to do next as the shell has it: with ``jaxlaw forecast`` in place of ``jl.forecast``.
 
     Its runs are read as those of the command, else as those of its fit. Empty where no command

@@ -98,7 +98,7 @@ def run_groups(
     return None
 
 
-def _members(columns: Sequence[Any]) -> np.ndarray | None:
+def _members(columns: Sequence) -> np.ndarray | None:
     """(n,) the numbers of :func:`equal_rows`; None where a cell is empty."""
     return None if any(pd.isna(values).any() for values in columns) else equal_rows(columns)
 

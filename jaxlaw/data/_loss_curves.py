@@ -479,7 +479,7 @@ def _by_schedule(
 
 
 def _drops(
-    run_schedules: Mapping[str, RunSchedule], options: Mapping[str, Any], table: pd.DataFrame
+    run_schedules: Mapping[str, RunSchedule], options: Mapping, table: pd.DataFrame
 ) -> dict[str, np.ndarray]:
     """The drops before each row, name → (rows, K), with as many columns as the fullest needs."""
     parts = []

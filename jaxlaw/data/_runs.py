@@ -755,7 +755,7 @@ def read_columns(
 # ---------------------------------------------------------------- arguments of read_runs
 
 
-def _check_names(names: Collection[Any], argument: str, known: Collection[str]) -> None:
+def _check_names(names: Collection, argument: str, known: Collection[str]) -> None:
     for name in names:
         if name not in known:
             raise UsageError(
@@ -764,7 +764,7 @@ def _check_names(names: Collection[Any], argument: str, known: Collection[str]) 
             )
 
 
-def _check_corpus(corpus, columns: Collection[Any], source: str) -> None:
+def _check_corpus(corpus, columns: Collection, source: str) -> None:
     if corpus not in ("general", "domain"):
         raise UsageError(f"corpus is 'general' or 'domain', not {corpus!r}")
     sided = [name for pair in SIDES.values() for name in pair]

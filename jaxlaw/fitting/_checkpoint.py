@@ -340,7 +340,7 @@ def _threads(width: int) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _with_settings(work: Callable[..., Any]) -> Callable[..., Any]:
+def _with_settings(work: Callable) -> Callable:
     """The same work in another thread with this one's settings, which JAX keeps by thread."""
     settings = in_float64 if jax.config.jax_enable_x64 else contextlib.nullcontext
     device = jax.config.jax_default_device

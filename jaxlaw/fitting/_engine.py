@@ -570,13 +570,13 @@ def problem_count(problems: Problem, batched: frozenset[str]) -> int:
     return jax.tree.leaves(getattr(problems, min(batched)))[0].shape[0] if batched else 1
 
 
-def _problem(shared: Problem, batched: dict[str, Any], index: Array) -> Problem:
+def _problem(shared: Problem, batched: dict, index: Array) -> Problem:
     return shared._replace(**jax.tree.map(lambda leaf: leaf[index], batched))
 
 
 def problem_axes(batched: Any) -> Problem:
     """``in_axes`` of problems whose fields named have a leading axis."""
-    axes: dict[str, Any] = {name: 0 if name in batched else None for name in Problem._fields}
+    axes: dict = {name: 0 if name in batched else None for name in Problem._fields}
     return Problem(**axes)
 
 

@@ -413,7 +413,7 @@ class FittedLaw(Result):
             )
         return {name: float(value) for name, value in self.params.items()}
 
-    def _file_record(self) -> dict[str, Any]:
+    def _file_record(self) -> dict:
         # With one point and what the law gives there, so that another formula is found out.
         point = {}
         for spec in self.law.inputs:
@@ -485,7 +485,7 @@ class FittedLaw(Result):
         with np.errstate(invalid="ignore"):
             return float(np.fmax(self._compute(at) / self.largest_compute(), 1.0))
 
-    def _compute(self, at: Mapping[str, Any]) -> float:
+    def _compute(self, at: Mapping) -> float:
         """The compute of a run in FLOPs, C or 6·N·D; NaN where it is unknown."""
         worth = {name: unit[1] for name, unit in self.input_units().items()}
         raw = {name: float(at[name]) * worth.get(name, 1.0) for name in "CND" if name in at}
@@ -501,7 +501,7 @@ class FittedLaw(Result):
         return super().to_dict()
 
     @classmethod
-    def _read_fields(cls, record: dict[str, Any]) -> Self:
+    def _read_fields(cls, record: dict) -> Self:
         fields = {name: value for name, value in record.items() if name != "probe"}
         fitted = super()._read_fields(fields)
         if "probe" not in record:
@@ -521,7 +521,7 @@ class FittedLaw(Result):
         return fitted
 
     @classmethod
-    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _consistent(cls, values: dict) -> dict:
         """Names are those of the law's parameters and inputs, as the law writes them."""
         law, inputs = values["law"], values["law"].input_names
         of_law = {"params": law.parameter_names, "units": inputs, "ranges": inputs}
@@ -624,7 +624,7 @@ def of_parameters(law: Law, values: dict[str, Any]) -> dict[str, Any]:
 MAPPED = Note("mapped", "info", "parameters returned by JAX, without the evidence of their fit")
 
 
-def _fields(fitted: FittedLaw) -> dict[str, Any]:
+def _fields(fitted: FittedLaw) -> dict:
     """What makes a fitted law, the evidence of a fit left out if its class has more."""
     return {field.name: getattr(fitted, field.name) for field in dataclasses.fields(FittedLaw)}
 
@@ -635,7 +635,7 @@ class _Structure:
 
     law: Law
     others: str  # text compares NaN ranges as equal, and hashes what dicts hold
-    fields: dict[str, Any] = field(compare=False)
+    fields: dict = field(compare=False)
 
     def __repr__(self) -> str:
         """Short, for JAX's messages."""

@@ -77,7 +77,7 @@ FEW_PARAMETERS = 8  # … which no law counts less than
 Shape = tuple[int, int, int]
 
 #: What this process has compiled ahead of its use: solver, model and shapes.
-_prepared: set[Any] = set()
+_prepared: set = set()
 
 
 class Batch(NamedTuple):
@@ -367,9 +367,7 @@ def _stages(method: Solver, batch: Batch, first: int) -> list[tuple[Solver, Shap
     return [(solver, _chunk_shape(batch, starts)) for solver, starts in each]
 
 
-def _programs(
-    batch: Batch, size: int, stages: Iterable[tuple[Solver, Shape]]
-) -> list[Callable[[], Any]]:
+def _programs(batch: Batch, size: int, stages: Iterable[tuple[Solver, Shape]]) -> list[Callable]:
     """Functions that compile what these stages run; none for what this process has compiled."""
     shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(batch.problems.inputs))
     programs = []

@@ -249,7 +249,7 @@ def evaluate(
 
 
 def _over_rows(
-    of_rows: Callable[..., tuple[Array, ...]], problem: Problem, arguments: tuple[Any, ...],
+    of_rows: Callable[..., tuple[Array, ...]], problem: Problem, arguments: tuple,
     shapes: tuple[tuple[int, ...], ...], joined: tuple[Callable[[Array, Array], Array], ...],
 ) -> tuple[Array, ...]:  # fmt: skip
     """``of_rows(problem, *arguments)``, sums or maxima over rows, block by block.
@@ -335,7 +335,7 @@ def _score(problem: Problem, difference: Array, delta: Array) -> Array:
     return _scaled_weight(problem, difference) * jnp.clip(difference, -delta, delta)
 
 
-def _around(model: Model, problem: Problem, coordinates: Array) -> tuple[Any, ...]:
+def _around(model: Model, problem: Problem, coordinates: Array) -> tuple:
     """The law as a function of each coordinate; there its value, p slopes, and residual, (n,)."""
 
     def prediction(*us):

@@ -115,7 +115,7 @@ class FitProblem:
             {name: np.asarray(params[name], float) for name in self.law.parameter_names}
         )
 
-    def _inside(self, params: Mapping[str, Any], start: bool = False) -> np.ndarray:
+    def _inside(self, params: Mapping, start: bool = False) -> np.ndarray:
         """Coordinates (…, p), moved into the search box."""
         data = self.data
         # Without a constraint there is no excess, and a start is as any other point.
@@ -181,7 +181,7 @@ class FitProblem:
 
 
 @compiled(optimised=False, static_argnames="model")
-def _natural(model: Model, rows, centre, context) -> dict[str, Any]:
+def _natural(model: Model, rows, centre, context) -> dict:
     params = Transform(model, centre, context).to_natural(tuple(rows.T))
     return {name: jnp.broadcast_to(value, len(rows)) for name, value in params.items()}
 
@@ -198,7 +198,7 @@ def problem_of(law: Law, seen: Observations, options: FitOptions) -> FitProblem:
     return problem
 
 
-def _check_elementwise(problem: FitProblem, inputs: Mapping[str, Any]) -> None:
+def _check_elementwise(problem: FitProblem, inputs: Mapping) -> None:
     """Refuse a law whose value at a row depends on the other rows.
 
     A law that takes a mean over its rows, or a cumulative sum, is another law on other rows: what
@@ -241,7 +241,7 @@ def _check_elementwise(problem: FitProblem, inputs: Mapping[str, Any]) -> None:
 
 
 @compiled(optimised=False, static_argnames="law")
-def _together_and_alone(law: Law, params: dict[str, Any], rows: dict[str, Any]) -> tuple[Any, Any]:
+def _together_and_alone(law: Law, params: dict, rows: dict) -> tuple:
     """The law on all rows together, and on each of the first few alone."""
     each = [
         law(params, **{name: values[k : k + 1] for name, values in rows.items()}).reshape(())
@@ -361,7 +361,7 @@ def _as_rows(values, rows: int, axis: int = -1, fill: float | None = None):
 
 
 @compiled(optimised=False, static_argnames="law")
-def _context(law: Law, inputs: dict[str, Any]) -> dict[str, Any]:
+def _context(law: Law, inputs: dict) -> dict:
     return law.context(inputs)
 
 

@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -65,7 +64,7 @@ def published_table() -> pd.DataFrame:
 
 
 @cache
-def _all() -> dict[str, dict[str, Any]]:
+def _all() -> dict[str, dict]:
     """What papers print (``published.toml``), then the library of the field, for ``_fitted``."""
     read = tomllib.loads(Path(__file__).with_name("published.toml").read_text("utf-8"))
     known = {name: Note(**note) for name, note in read.pop("notes").items()}
@@ -107,7 +106,7 @@ def field_name(one: Experiment) -> str:
     return f"field-{one.source}-{one.name}-{one.law}"
 
 
-def _fitted(name: str, entry: Mapping[str, Any]) -> FittedLaw:
+def _fitted(name: str, entry: Mapping) -> FittedLaw:
     """An entry's law, with notes on where its coefficients are from and what the source lacks."""
     law, areas = laws.built_in(entry["law"]), entry.get("area_options")
     texts = [f"{name}: {entry['source']}; {entry['search']}"]

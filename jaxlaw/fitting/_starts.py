@@ -229,7 +229,7 @@ def to_centre(law: Law, values: np.ndarray, centre: Mapping[str, float]) -> np.n
     return np.stack([values[name] for name in law.parameter_names], axis=-1)
 
 
-def _product(values: Sequence[Any]) -> np.ndarray:
+def _product(values: Sequence) -> np.ndarray:
     """Every combination of some values of each parameter, (S, p)."""
     return np.stack([axis.ravel() for axis in np.meshgrid(*values, indexing="ij")], axis=-1)
 

@@ -204,7 +204,7 @@ def from_excess(law: Law, params: dict[str, Any], context: Mapping[str, Any]) ->
     return params | {raised: params[raised] + law.constraint.least(params, context)}
 
 
-def _moved(spec: Parameter, params: Mapping[str, Any], centre: Mapping[str, Any], sign: int):
+def _moved(spec: Parameter, params: Mapping, centre: Mapping, sign: int):
     """A parameter's value in another unit of the inputs: −1 to the centre's, +1 back."""
     value = params[spec.name]
     for name, exponent in (spec.centre or {}).items():

@@ -628,7 +628,7 @@ def _origin(law: Law) -> tuple[str, str]:
     return getattr(function, "__module__", None) or "?", name.removesuffix(".function")
 
 
-def _rebuild_law(token: str, fields: dict[str, Any]) -> Law:
+def _rebuild_law(token: str, fields: dict) -> Law:
     """A law that was pickled whole; the same object every time."""
     return _WHOLE.get(token) or _WHOLE.setdefault(token, Law(**fields))
 
@@ -748,7 +748,7 @@ def names() -> list[str]:
 
 
 @compiled(static_argnames="law")
-def _program(law: Law, params: dict[str, Any], inputs: dict[str, Any]) -> Array:
+def _program(law: Law, params: dict, inputs: dict) -> Array:
     return law(params, **inputs)
 
 

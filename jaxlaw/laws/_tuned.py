@@ -114,7 +114,7 @@ def _phi(order: int, t):
 
 
 @_phi.defjvp
-def _phi_jvp(order: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+def _phi_jvp(order: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple:
     value = _phi(order, *primals)
     return value, (value - order * _phi(order + 1, *primals)) * tangents[0]
 

@@ -319,6 +319,6 @@ def _order(x: np.ndarray, y: np.ndarray, noise: float) -> _Order:
     return _Order(falls, rises, float(np.sqrt(own[0])))
 
 
-def _scores(params: Mapping[str, Any], Dp) -> np.ndarray:
+def _scores(params: Mapping, Dp) -> np.ndarray:
     with in_float64():
         return np.asarray(laws.built_in("downstream-bleu")(dict(params), Dp=jnp.asarray(Dp, float)))

@@ -295,7 +295,7 @@ def _high(values):
     return jnp.where(jnp.isfinite(values), values, jnp.inf)
 
 
-def _newton_in_box(objective: Function, point, lengths=LENGTHS) -> tuple[Any, Any]:
+def _newton_in_box(objective: Function, point, lengths=LENGTHS) -> tuple:
     """A minimum near a point, and its value; ``lengths`` are those of the steps that are tried."""
 
     def gradient_twice(point):

@@ -292,9 +292,9 @@ _compiled_areas = compiled(static_argnames="layout")(final_areas)
 
 
 def _piece(
-    areas: tuple[Any, Any], n, start, end, counting: tuple[Any, Any],
+    areas: tuple, n, start, end, counting: tuple,
     cosine: bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
+) -> tuple:  # fmt: skip
     """After n steps of a straight line or half a cosine from one learning rate to another.
 
     S2(t) = λ^t·S2(0) + Σ_k (η_0 − η_k)·λ^(t−k). Of a line the sum is that of k·λ^(t−k), which is
@@ -330,7 +330,7 @@ class _Losses(NamedTuple):
     sources: tuple[Draws, ...]
     run: ContinualPretraining
     layout: Layout
-    numbers: dict[str, Any]
+    numbers: dict
     inputs: tuple[dict[str, float], ...]  # of each loss beside areas and r, in its law's own units
 
     def arguments(self, params: Any) -> tuple[Any, ...]:
@@ -384,7 +384,7 @@ class _Losses(NamedTuple):
 
 
 def _losses_of(
-    fits: Sequence[Any], run: ContinualPretraining, inputs: Inputs, varied: Iterable[str] = ()
+    fits: Sequence, run: ContinualPretraining, inputs: Inputs, varied: Iterable[str] = ()
 ) -> _Losses:
     """Fits and run, checked for each other and for the settings that vary.
 

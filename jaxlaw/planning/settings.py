@@ -524,7 +524,7 @@ def critical_batch_size(
 # is to be reached. The other way round, many batches would have no answer: with a batch that is far
 # too large no number of tokens reaches that loss.
 @for_each_draw("law", "settings", draws=("params", "overhead"))
-def _largest_batch(law: Law, settings: tuple[str, ...], params, overhead, held) -> dict[str, Any]:
+def _largest_batch(law: Law, settings: tuple[str, ...], params, overhead, held) -> dict:
     """The largest batch with which so many more tokens reach the loss, and its best LR."""
 
     def best(D):

@@ -109,7 +109,7 @@ def _predicted(
     return every[0], np.nanquantile(every[1:], [(1 - level) / 2, (1 + level) / 2], axis=0)
 
 
-def _axis(fit: FittedLaw, spec: Input, decade, count: int, points) -> dict[str, Any]:
+def _axis(fit: FittedLaw, spec: Input, decade, count: int, points) -> dict:
     """A slider: its nodes, from below the runs to far beyond them, and the one it starts at."""
     unit = fit.units[spec.name]
     single = unit * spec.unit

@@ -178,9 +178,9 @@ def _restated(result, level: float):
 # What every page has
 
 
-def _shown(result: Result) -> list[Any]:
+def _shown(result: Result) -> list:
     """Numbers with their intervals, words, tables, notes."""
-    parts: list[Any] = []
+    parts: list = []
     if numbers := result.quantities:
         rows = [(name.replace("_", " "), one.number, one.interval) for name, one in numbers.items()]
         head = ("quantity", "value", f"{getattr(result, 'level', LEVEL):.0%} interval")
@@ -252,7 +252,7 @@ def _picture(result) -> list[Html]:
 
 def _fit(
     fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals,
-    plans: Sequence[Any], level: float,
+    plans: Sequence, level: float,
 ) -> tuple[list[Note], list[Section]]:  # fmt: skip
     """Notes and sections of a fit's page."""
     frame, origin, groups = None, "No intervals are known.", None

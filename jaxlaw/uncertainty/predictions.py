@@ -107,7 +107,7 @@ def prediction(
     )  # fmt: skip
 
 
-def _by_every_draw(draws: Draws, points: Mapping[str, Any]) -> np.ndarray:
+def _by_every_draw(draws: Draws, points: Mapping) -> np.ndarray:
     """(1 + R, k) predictions at k points in the units of the runs, of the fit and of its draws."""
     own = draws.fit.predict(**points)[None]
     return np.concatenate([own, draws.predict(**points)]) if draws.params else own

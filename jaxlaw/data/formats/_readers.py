@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -231,7 +230,7 @@ def read_exports(paths: list[Path]) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True) if tables else _join(logs)
 
 
-def _read_json(path: Path, key: str, kind: type) -> dict[str, Any]:
+def _read_json(path: Path, key: str, kind: type) -> dict:
     """A JSON file that holds a key with a value of a kind; raises DataError where it does not."""
     try:
         record = parse_json(path.read_text("utf-8"))
