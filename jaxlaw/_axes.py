@@ -139,7 +139,7 @@ def distinct(values: np.ndarray, same: float, most: int, shown: int) -> np.ndarr
 def dots(ax: Axes, x: Any, y: Any, **details: Any) -> Any:
     """Points: small and see-through where they are many."""
     count = np.size(x)
-    style: dict = {
+    style = {
         "s": 24 if count < 60 else 14 if count < 300 else 8,
         "alpha": 0.9 if count < 60 else 0.5, "linewidths": 0, "rasterized": count > MANY,
     }  # fmt: skip

@@ -81,7 +81,7 @@ _found_by_jax = threading.local()
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
 
 #: The functions of :func:`traced_once`, whose traces JAX keeps for ever.
-_parts: list = []
+_parts = []
 _clock, _lock = itertools.count(), threading.Lock()
 _inside = threading.local()  # whether a thread is inside of :func:`in_float64`
 

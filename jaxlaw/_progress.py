@@ -110,7 +110,7 @@ class Display:
         self._due, self._named = 0.0, ""
         self._start = time.monotonic() + delay
         self._first = (0.0, 1.0)  # time and share of the first report: before it, all compiles
-        self._bar: Any = None  # False where there is none
+        self._bar = None  # False where there is none
         _displays.append(self)
 
     def show(self) -> None:

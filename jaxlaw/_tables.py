@@ -32,7 +32,7 @@ _KINDS = {
 }  # fmt: skip
 # Numbers as written, to the last bit: what pandas does by itself from 3.1 on.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
-_EXACT: dict = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+_EXACT = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 _FORMATS = "CSV, TSV, JSON, JSON lines or Parquet (CSV, TSV and JSON also gzipped)"
 
 

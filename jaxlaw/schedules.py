@@ -351,7 +351,7 @@ def _parse_phase(text: str) -> Schedule:
             f"{name} takes {', '.join(accepted)}, as name=value; not {part!r}."
             f"{nearest(part.partition('=')[0], accepted)}"
         )
-    values: dict = dict(named)
+    values = dict(named)
     for key in named.keys() - {"shape"}:
         try:
             values[key] = float(named[key])

@@ -576,7 +576,7 @@ def _problem(shared: Problem, batched: dict, index: Array) -> Problem:
 
 def problem_axes(batched: Any) -> Problem:
     """``in_axes`` of problems whose fields named have a leading axis."""
-    axes: dict = {name: 0 if name in batched else None for name in Problem._fields}
+    axes = {name: 0 if name in batched else None for name in Problem._fields}
     return Problem(**axes)
 
 

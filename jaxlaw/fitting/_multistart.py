@@ -77,7 +77,7 @@ FEW_PARAMETERS = 8  # … which no law counts less than
 Shape = tuple[int, int, int]
 
 #: What this process has compiled ahead of its use: solver, model and shapes.
-_prepared: set = set()
+_prepared = set()
 
 
 class Batch(NamedTuple):
@@ -447,7 +447,7 @@ def _solve_chunks(
 
 def _joined(chunks: Sequence[Chunk], results: Sequence[Lanes]) -> Lanes:
     """The lanes (P, S) of all problems, from those of their chunks."""
-    blocks: dict[tuple[int, int], list[Lanes]] = {}
+    blocks = {}
     for chunk, lanes in zip(chunks, results, strict=True):
         blocks.setdefault(chunk.problems, []).append(lanes)
     rows = [_side_by_side(*parts) for parts in blocks.values()]

@@ -391,7 +391,7 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
     scalar = jax.ShapeDtypeStruct((), jnp.result_type(float))
     inputs = dict.fromkeys(law.input_names, jax.ShapeDtypeStruct((1,), scalar.dtype))
     centre = dict.fromkeys(centred_inputs(law), scalar)
-    pairs: set[tuple[int, int]] = set()
+    pairs = set()
     for i in range(size):
         slope = _derivative(prediction, i + 2)
         traced = jax.make_jaxpr(slope)(inputs, centre, *[scalar] * size).jaxpr

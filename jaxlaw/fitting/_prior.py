@@ -389,7 +389,7 @@ def _is_same(one: Experiment, other: Experiment) -> bool:
 
 def _distinct(known: Sequence[Experiment]) -> list[Experiment]:
     """Each experiment once, by the fit of most runs."""
-    kept: list[Experiment] = []
+    kept = []
     for one in sorted(known, key=lambda one: -one.runs):
         if not any(_is_same(one, other) for other in kept):
             kept.append(one)
@@ -430,7 +430,7 @@ def _ledger(
     names = (FLOOR, *_names(law))
     mean, spread, _ = _random_effects(known, names[1:])
     # W: how the experiments of one source and evaluation vary, floor included.
-    groups: dict[tuple[str, str], list[np.ndarray]] = {}
+    groups = {}
     for one in (*known, *own):
         if one.evaluation:
             groups.setdefault((one.source, one.evaluation), []).append(one.mean)

@@ -88,7 +88,7 @@ def fit_decay(
         raise UsageError(
             f"decays are the lowest and highest λ, within (0, 1), not {decays}",
         )
-    tried: dict[float, Fit] = {}
+    tried = {}
 
     def objective(x):
         if x not in tried:

@@ -60,9 +60,9 @@ def linear_parameters(
     # Dictionaries are flattened in the order of their sorted keys.
     names = [None] * len(rows) + sorted(parameters)
     start = [_Depends(frozenset(() if name is None else (name,))) for name in names]
-    coupled: set[frozenset[str]] = set()
+    coupled = set()
     outcome = _join(_follow(traced.jaxpr, start, coupled))
-    chosen: list[str] = []
+    chosen = []
     for name in parameters:
         alone = all(frozenset((name, other)) not in coupled for other in chosen)
         if name in outcome.affine and alone:
@@ -78,7 +78,7 @@ def _join(several: list[_Depends]) -> _Depends:
 
 def _follow(traced, start: list[_Depends], coupled: set[frozenset[str]]) -> list[_Depends]:
     """What the outputs of a traced function depend on, given what its inputs do."""
-    known: dict[Any, _Depends] = dict(zip(traced.invars, start, strict=True))
+    known = dict(zip(traced.invars, start, strict=True))
 
     def look(var):
         return _Depends() if hasattr(var, "val") else known.get(var, _Depends())

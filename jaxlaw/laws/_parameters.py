@@ -67,7 +67,7 @@ class Input:
         if not self.levels:
             return values
         labels = np.asarray(plain_array(values), object)
-        known: dict[Any, int] = {label: k for k, label in enumerate(self.levels)}
+        known = {label: k for k, label in enumerate(self.levels)}
         # Labels that are numbers: 1 and 1.0 are one, whatever the column of a table made of it.
         known |= {number_in(label): k for label, k in known.items() if number_in(label) is not None}
         codes = []

@@ -6,7 +6,6 @@ parameters of learning rate and batch, and fits them to the runs of a sweep in p
 
 from __future__ import annotations
 
-
 import jax.numpy as jnp
 
 from jaxlaw.laws._base import law, power
@@ -36,7 +35,7 @@ POWERS = {
     "batch_C": _power("C", "the best batch", 0.1, 0.5),
 }
 # Best settings scatter by a tenth and more, and a few lie far off: δ is as large as that scatter.
-_OF_A_SETTING: dict = {"better": "neither", "delta": 0.1}
+_OF_A_SETTING = {"better": "neither", "delta": 0.1}
 _SOURCE = "power laws of the best settings, as of Li 2025, arXiv 2503.04715"
 
 

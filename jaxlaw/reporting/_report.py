@@ -139,7 +139,7 @@ def report(
         curves = runs if isinstance(runs, LossCurves) else None
         notes, sections = _fit(result, read, curves, intervals, plans, level)
         asked = plans or [result]
-    answers: list[Section] = []
+    answers = []
     for k, plan in enumerate(plans, 1):
         name = plan.kind_name.capitalize() + f" ({k})" * (len(plans) > 1)
         answers.append(Section(name, [*_picture(plan), *_shown(plan)]))
@@ -180,7 +180,7 @@ def _restated(result, level: float):
 
 def _shown(result: Result) -> list:
     """Numbers with their intervals, words, tables, notes."""
-    parts: list = []
+    parts = []
     if numbers := result.quantities:
         rows = [(name.replace("_", " "), one.number, one.interval) for name, one in numbers.items()]
         head = ("quantity", "value", f"{getattr(result, 'level', LEVEL):.0%} interval")

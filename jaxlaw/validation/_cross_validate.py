@@ -96,7 +96,7 @@ def cross_validate(
     frames, parameters = [], []
     # Data sets with the same inputs differ in targets and weights alone, as folds do: all folds of
     # all of them are one call.
-    groups: dict[str, list[list[DataSet]]] = {}
+    groups = {}
     for c in candidates:
         alike = {}
         for data in sets:
