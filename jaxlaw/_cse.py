@@ -9,13 +9,12 @@ repetitions are removed from the trace, before XLA sees it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import numpy as np
 
 
-def share_subexpressions(function: Callable[..., Any]) -> Callable[..., Any]:
+def share_subexpressions(function: Callable) -> Callable:
     """The same function of arrays (or pytrees of them), with no operation done twice.
 
     Calls inside it are inlined, rules of ``jax.custom_jvp`` with them: take the derivatives
@@ -28,7 +27,7 @@ def share_subexpressions(function: Callable[..., Any]) -> Callable[..., Any]:
     return shared
 
 
-def share_across_cases(function: Callable[..., Any], cases: Sequence[tuple[Any, ...]]) -> list[Any]:
+def share_across_cases(function: Callable, cases: Sequence[tuple]) -> list:
     """Results of a function for several cases of one shape, with no operation done twice.
 
     Args:

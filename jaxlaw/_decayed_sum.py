@@ -10,7 +10,6 @@ logarithm of the number of steps.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,7 @@ from jaxlaw._devices import on_accelerator
 ROW = 16  # longer rows cost arithmetic, shorter ones memory traffic
 
 
-def decayed_sum(x: jax.Array, powers: Any, before: jax.Array, at: Any = None) -> jax.Array:
+def decayed_sum(x: jax.Array, powers, before: jax.Array, at=None) -> jax.Array:
     """The y with y_t = λ·y_{t−1} + x_t along the last axis, where ``before`` is y_0.
 
     Args:
@@ -72,7 +71,7 @@ def _times(rows: jax.Array, matrix: jax.Array) -> jax.Array:
     return jnp.matmul(rows, matrix, precision=lax.Precision.HIGHEST)
 
 
-def powers_of(decay: Any, steps: int) -> Any:
+def powers_of(decay, steps: int):
     """λ^((to − from)·ROW^level) for from ≤ to, else 0: (levels, ROW from, ROW to).
 
     A concrete λ is raised to its powers in float64, on the host: rounding 0.999 to float32

@@ -86,7 +86,7 @@ _clock, _lock = itertools.count(), threading.Lock()
 _inside = threading.local()  # whether a thread is inside of :func:`in_float64`
 
 
-def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Program]:
+def compiled(*, optimised: bool = True, **options) -> Callable[[Callable], Program]:
     """Make a program of a function, like ``jax.jit`` as a decorator.
 
     Args:
@@ -98,7 +98,7 @@ def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..
     return functools.partial(Program, optimised=optimised, **options)
 
 
-def traced_once(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def traced_once(**options) -> Callable[[Callable], Callable]:
     """Make a part of programs of a function: traced once for all that call it with such arguments.
 
     Args:
@@ -259,7 +259,7 @@ def _settings() -> tuple:
     )
 
 
-def compiler_options(optimised: bool = True) -> dict[str, Any]:
+def compiler_options(optimised: bool = True) -> dict:
     """Options of the compiler, as far as this version of jaxlib knows them."""
     wanted = _wanted_options(optimised)
     every = QUICK | UNOPTIMISED if not on_accelerator() else wanted
@@ -316,7 +316,7 @@ def size_class(rows: int, width: int = 1) -> int:
     return -(-rows // step) * step
 
 
-def padded(rows: Any, length: int) -> np.ndarray:
+def padded(rows, length: int) -> np.ndarray:
     """An array with its last row repeated up to ``length`` rows: arrays of few lengths."""
     rows = np.asarray(rows)
     return rows[np.minimum(np.arange(length), len(rows) - 1)]

@@ -47,7 +47,7 @@ def part(text: str = "", k: int = 0, n: int = 1) -> Iterator[Part]:
             _parts[-1].share = (k + 1) / n
 
 
-def parts(items: Sequence[Any], name: Callable[[Any], str], kind: str) -> Iterator[Any]:
+def parts(items: Sequence, name: Callable[[Any], str], kind: str) -> Iterator:
     """The items, each of which is a part of the work: ``law 2 of 5 (skaling)``."""
     for k, item in enumerate(items):
         of = f"{k + 1} of {len(items)} ({name(item)})" if len(items) > 1 else name(item)

@@ -10,7 +10,6 @@ import math
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 
@@ -72,7 +71,7 @@ def single_things(text: str, noun: str = "") -> float | None:
     return float(Decimal(match[1]) * Decimal(UNIT_NAMES.get(match[2].upper(), 1)))
 
 
-def in_unit(value: Any, unit: float, noun: str = "") -> Any:
+def in_unit(value, unit: float, noun: str = ""):
     """Quantities of a user in the unit of his runs: texts that say their unit become numbers.
 
     Args:
@@ -106,14 +105,14 @@ def in_unit(value: Any, unit: float, noun: str = "") -> Any:
         return value
 
 
-def says_unit(value: Any) -> bool:
+def says_unit(value) -> bool:
     """Whether a value is a text that says its unit, or holds such texts alone."""
     if isinstance(value, list | tuple):
         return bool(value) and all(map(says_unit, value))
     return isinstance(value, str) and single_things(value) is not None
 
 
-def checked_number(name: str, value: Any, domain: str = "positive", unit: float = 1.0) -> float:
+def checked_number(name: str, value, domain: str = "positive", unit: float = 1.0) -> float:
     """The number; raises UsageError where it is none, or outside its domain (times its unit)."""
     try:
         number = real_numbers(value).item()

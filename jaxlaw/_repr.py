@@ -28,7 +28,7 @@ class _Short(reprlib.Repr):
         return f"{value:.6g}"
 
 
-def short_repr(container: Any) -> str:
+def short_repr(container) -> str:
     """The ``__repr__`` of a dataclass or named tuple with long fields, without defaults.
 
     Example:

@@ -146,7 +146,7 @@ def short_names(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     return {path: "/".join(path[max(shared, len(path) - depth) :]) for path in distinct}
 
 
-def is_table(source: Any) -> bool:
+def is_table(source) -> bool:
     """Whether an object in memory is a whole table: not a path, and not a column."""
     if isinstance(source, pd.DataFrame | Mapping):
         return True

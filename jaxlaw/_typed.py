@@ -138,7 +138,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 @functools.cache
-def option_kinds(options: type) -> dict[str, Any]:
+def option_kinds(options: type) -> dict:
     """The keywords of a ``TypedDict`` that functions take as ``**options``, and their kinds."""
     return typing.get_type_hints(options, include_extras=True)
 
@@ -152,7 +152,7 @@ def _refuse_unknown(function: str, options: Mapping, names: Sequence[str]) -> No
             raise UsageError(message)
 
 
-def meaning(annotation: Any, names: dict[str, Any]) -> Any:
+def meaning(annotation, names: dict):
     """The type an annotation stands for; Any where it is unknown at run time."""
     if not isinstance(annotation, str):
         return annotation
@@ -238,7 +238,7 @@ def load(value: Any, hint: Any, name: str) -> Any:
     return hint(**{k: load(item, hints[k], f"{name}.{k}") for k, item in record.items()})
 
 
-def only(record: dict[str, Any], names: Sequence[str], where: str) -> dict[str, Any]:
+def only(record: dict, names: Sequence[str], where: str) -> dict:
     """An object of a JSON file, with these names and no others; raises ValueError.
 
     Args:

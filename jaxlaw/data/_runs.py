@@ -790,7 +790,7 @@ def _aligned(values, table: Table, argument: str) -> np.ndarray:
     return array
 
 
-def has_loss(table: pd.DataFrame, columns: Collection[Any]) -> np.ndarray:
+def has_loss(table: pd.DataFrame, columns: Collection) -> np.ndarray:
     """(n,) whether a row has a number in any of these columns; all rows do where none has."""
     keep = table[[name for name in columns if name in table]].notna().any(axis=1).to_numpy()
     return keep if keep.any() else np.ones(len(table), bool)

@@ -322,7 +322,7 @@ class Work:
             _write(file, buffer.getvalue())
 
 
-def digest(tree: Any) -> str:
+def digest(tree) -> str:
     """A hash of the arrays of a pytree, their shapes and types."""
     hashed = hashlib.sha256()
     for leaf in jax.tree.leaves(tree):

@@ -83,7 +83,7 @@ class Lanes(NamedTuple):
     count: Any = None
 
 
-def nowhere(shape: tuple[int, int], size: int, kind: Any = float) -> Lanes:
+def nowhere(shape: tuple[int, int], size: int, kind=float) -> Lanes:
     """Lanes (P, S) of ``size`` coordinates from no start."""
     return Lanes(
         np.full((*shape, size), np.nan, kind),
@@ -574,13 +574,13 @@ def _problem(shared: Problem, batched: dict, index: Array) -> Problem:
     return shared._replace(**jax.tree.map(lambda leaf: leaf[index], batched))
 
 
-def problem_axes(batched: Any) -> Problem:
+def problem_axes(batched) -> Problem:
     """``in_axes`` of problems whose fields named have a leading axis."""
     axes = {name: 0 if name in batched else None for name in Problem._fields}
     return Problem(**axes)
 
 
-def where(condition: Array, new: Any, old: Any) -> Any:
+def where(condition: Array, new, old):
     """New leaves (L, …) for the lanes (L,) of a condition, old ones for the others."""
 
     def choose(a, b):

@@ -614,7 +614,7 @@ def digits(value: float, count: int) -> str:
     return text if not -5 < power < 6 else f"{float(text):.{max(count - 1 - power, 0)}f}"
 
 
-def of_parameters(law: Law, values: dict[str, Any]) -> dict[str, Any]:
+def of_parameters(law: Law, values: dict) -> dict:
     """Values by the law's own names of its parameters, which may be written in other ways too."""
     return {law.parameter(name).name: value for name, value in values.items()}
 
@@ -644,7 +644,7 @@ class _Structure:
         return f"law {self.law.name}, {fields}"
 
 
-def register_as_tree(kind: type[FittedLaw], **changes: Any) -> None:
+def register_as_tree(kind: type[FittedLaw], **changes) -> None:
     """Make a class a tree of JAX that is put together again as a :class:`FittedLaw`.
 
     Args:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -87,7 +87,7 @@ class Evaluation(NamedTuple):
     largest: Array
 
 
-def predict(model: Model, problem: Problem, coordinates: Any) -> Array:
+def predict(model: Model, problem: Problem, coordinates) -> Array:
     """The law at every observation, (n,)."""
     return model.law(problem.transform(model).to_natural(coordinates), **problem.inputs)
 
@@ -135,7 +135,7 @@ def rounding_floor(model: Model, problem: Problem) -> Array:
     return problem.weight.sum(axis=-1) * size**2 / 2 / scale_of(problem.delta)
 
 
-def huber_losses(difference: Any, delta: Any) -> Any:
+def huber_losses(difference, delta):
     """The Huber loss of each residual, of any shape, of numpy or of JAX; δ is finite."""
     within = difference.clip(-delta, delta)
     return within * (difference - within / 2)
@@ -161,7 +161,7 @@ def _scaled_weight(problem: Problem, difference: Array) -> Array:
     return problem.weight * _asymmetric(problem, difference) / scale_of(problem.delta)
 
 
-def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
+def scaled_value(model: Model, problem: Problem, coordinates) -> Array:
     """What the solvers minimise, at coordinates (p,)."""
     difference = residual(model.residuals, problem, predict(model, problem, coordinates))
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)

@@ -461,7 +461,7 @@ def experiment_of(
     params: np.ndarray,
     params_jacobian: np.ndarray,
     noise: float,
-    **words: Any,
+    **words,
 ) -> Experiment | None:
     """What a fit says of a next experiment; None where its runs determine too little.
 

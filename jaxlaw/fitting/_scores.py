@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ def score_text(metric: str, value: float) -> str:
     return f"{value:.3g}"
 
 
-def score_fit(fit: FittedLaw, runs: Any, reading: Mapping[str, Any]) -> Answer:
+def score_fit(fit: FittedLaw, runs, reading: Mapping) -> Answer:
     """What :meth:`jaxlaw.FittedLaw.score` returns; its docstring has the arguments."""
     read = runs_for(fit, runs, reading)
     seen = read.observations(fit.law, free=())  # nothing is fitted: any number of rows will do

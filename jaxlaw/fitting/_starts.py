@@ -20,7 +20,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -184,7 +184,7 @@ def _sobol_by_numpy(dimensions: int, power: int, seed: int, numbers: Path) -> np
     return points / 2.0**30
 
 
-def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
+def from_user(law: Law, given, centre: Mapping[str, float]) -> np.ndarray:
     """The user's starts, in the law's own units, (S, p).
 
     Args:

@@ -490,8 +490,8 @@ class Derived:
 
 
 def derived(
-    base: Law, name: str, function: Callable[..., Any], maker: Callable[..., Law],
-    made_of: tuple[Any, ...], **changes: Any,
+    base: Law, name: str, function: Callable, maker: Callable[..., Law],
+    made_of: tuple, **changes,
 ) -> Law:  # fmt: skip
     """A law made of another: what holds for the formula of the base alone goes."""
     plain = {

@@ -8,7 +8,7 @@ affine in that. The rules are few and never wrong: what they do not know counts 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ class _Depends(NamedTuple):
 
 
 def linear_parameters(
-    function: Callable[..., Any], inputs: Mapping[str, bool], parameters: tuple[str, ...]
+    function: Callable, inputs: Mapping[str, bool], parameters: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Parameters that a formula is affine in, all of them together, the others held.
 

@@ -44,9 +44,7 @@ class Requirement(NamedTuple):
 
 
 @compiled(optimised=False, static_argnames="law")
-def along_share(
-    law: Law, params: Any, shares: Any, N: Any, D: Any, others: Any
-) -> tuple[jax.Array, jax.Array]:
+def along_share(law: Law, params, shares, N, D, others) -> tuple[jax.Array, jax.Array]:
     """Loss (m,) and its slope in r (m,), at (m,) mixture ratios and one value of other inputs."""
     return jax.vmap(jax.value_and_grad(lambda r: law(params, N=N, D=D, r=r, **others)))(shares)
 

@@ -344,7 +344,7 @@ def _newton_in_box(objective: Function, point, lengths=LENGTHS) -> tuple:
 # Compute.
 
 
-def total_cost(cost: Cost | None, source: Draws, served: Any = None) -> Any:
+def total_cost(cost: Cost | None, source: Draws, served=None):
     """The cost of a run as programs take it, with 2·N for each token that is served.
 
     It is the user's, else the FLOPs of the runs' own table; None for 6·N·D.
@@ -378,7 +378,7 @@ def log_cost(cost: Cost | None, log_N, log_D):
         raise UsageError(f"cost(N, D) does not give FLOPs in pure JAX: {error}") from error
 
 
-def flops(cost: Cost | None, log_N: Any, log_D: Any) -> np.ndarray:
+def flops(cost: Cost | None, log_N, log_D) -> np.ndarray:
     """FLOPs of runs, as NumPy has them."""
     with in_float64():
         return np.exp(np.asarray(log_cost(cost, np.asarray(log_N), np.asarray(log_D))))
@@ -404,7 +404,7 @@ def loss_at(law: Law, params, log_N, log_D, others):
     return law(params, N=jnp.exp(log_N) / unit["N"], D=jnp.exp(log_D) / unit["D"], **others)
 
 
-def losses_at(source: Draws, log_N: Any, log_D: Any, others: Mapping[str, float]) -> np.ndarray:
+def losses_at(source: Draws, log_N, log_D, others: Mapping[str, float]) -> np.ndarray:
     """Losses (draws, …) of runs, whose (draws, …) logarithms of raw counts may be shared.
 
     Of shared runs, (1, K), normal draws have the losses that they predict (:class:`Draws`).
@@ -427,7 +427,7 @@ CONDITION = (
 )
 
 
-def closed_form(law: Law, params, others: Mapping[str, Any], xp=np) -> list[Any]:
+def closed_form(law: Law, params, others: Mapping, xp=np) -> list:
     """G, a, b of the best runs N = G·(C/6)^a and D = (C/6)^b/G of C FLOPs, in a law's own units.
 
     Of a law that falls with E + A/N^α + B/(D^β·N^γ), its ``power_law_terms``; NaN where there is no
@@ -495,7 +495,7 @@ class Given(NamedTuple):
     tried: tuple[float, float] = (math.nan, math.nan)
 
 
-def cost_at(form: Form, given: Given, raw: Mapping[str, Any]):
+def cost_at(form: Form, given: Given, raw: Mapping):
     """The cost of N and D, with what else it takes at its raw values."""
     priced = {name: raw[name] for name in form.priced}
     return functools.partial(given.cost, **priced) if priced else given.cost
@@ -975,13 +975,13 @@ def as_good(losses: np.ndarray, best: int, noise: float) -> tuple[int, int]:
     return int(low), int(best + above[0] - 1 if len(above) else len(losses) - 1)
 
 
-def relative_excess(losses: Any, lowest: Any) -> Any:
+def relative_excess(losses, lowest):
     """How far losses lie above the lowest, as fractions of its size; a loss may be negative."""
     return (losses / lowest - 1) * np.sign(lowest)
 
 
 def question_of(
-    fit: Any, over: Mapping[str, Any], subject_to: Sequence[Constraint] = (), at: Inputs = None,
+    fit, over: Mapping, subject_to: Sequence[Constraint] = (), at: Inputs = None,
     argument: str = "over",
 ) -> Question:  # fmt: skip
     """The question of a user, checked; arguments and errors as of :func:`minimise`.
@@ -1113,9 +1113,7 @@ class SearchedRange(NamedTuple):
     limits: tuple[float | None, float | None]
 
 
-def searched_ranges(
-    source: Draws, over: Mapping[str, Any], argument: str
-) -> dict[str, SearchedRange]:
+def searched_ranges(source: Draws, over: Mapping, argument: str) -> dict[str, SearchedRange]:
     """From where to where inputs are searched: by the user, else by the search or the runs."""
     specs, ranges = {spec.name: spec for spec in source.law.inputs}, {}
     if not over:
@@ -1160,7 +1158,7 @@ def searched_ranges(
 
 
 def epochs_notes(
-    source: Draws, others: Mapping[str, float], D: Any, limit: tuple[float, bool] | None
+    source: Draws, others: Mapping[str, float], D, limit: tuple[float, bool] | None
 ) -> list[Note]:
     """How often the unique tokens are gone over, where that is often.
 

@@ -85,7 +85,7 @@ def observed_against_predicted(fit: FittedLaw, runs: Any, ax: Axes | None = None
 
 
 def seen_by(
-    fit: FittedLaw, runs: Any, held_out: Any = None
+    fit: FittedLaw, runs, held_out=None
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Runs in the units of a fit: inputs name → (n,), target (n,), held out (n,).
 

@@ -259,7 +259,7 @@ class Candidate:
         return self.options.free(self.law)
 
 
-def candidates_of(laws: Any, options: Mapping[str, Any]) -> list[Candidate]:
+def candidates_of(laws, options: Mapping) -> list[Candidate]:
     """The laws of a study, with the same options of their fits."""
     return [
         Candidate(label, *law_and_options(law, **options))
@@ -303,7 +303,7 @@ class DataSet:
     observations: dict[str, Observations]
 
 
-def sources_of(runs: Any) -> list[tuple[tuple[str, ...] | None, Any]]:
+def sources_of(runs) -> list[tuple[tuple[str, ...] | None, Any]]:
     """Names and sources of the data sets; None for one that is not named."""
     kinds = (Runs, str, Path, RunsSource)
     if not isinstance(runs, Mapping) or not all(  # a dict of columns
@@ -320,10 +320,10 @@ def sources_of(runs: Any) -> list[tuple[tuple[str, ...] | None, Any]]:
 
 def data_set(
     name: tuple[str, ...] | None,
-    source: Any,
+    source,
     design: Design,
     candidates: list[Candidate],
-    reading: Mapping[str, Any],
+    reading: Mapping,
 ) -> DataSet:
     """The rows that are valid for all laws, and their folds.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -34,7 +32,7 @@ _BEYOND = 0.15  # of the mixture ratios that were run: how far a curve goes on b
 
 
 @picture("mixture")
-def trade_off(plan: Answer, ax: Axes, *, runs: Any = None) -> Axes:
+def trade_off(plan: Answer, ax: Axes, *, runs=None) -> Axes:
     """Domain loss over general loss along the domain share, and where the limit cuts it.
 
     Mixture ratios that were never run are dashed, and drawn only so far as the answer needs: far
@@ -95,7 +93,7 @@ def trade_off(plan: Answer, ax: Axes, *, runs: Any = None) -> Axes:
 
 
 @picture("limited mixture")
-def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
+def limited_domain(plan: Answer, ax: Axes, *, color=BLUE) -> Axes:
     """Domain loss over the domain mixture ratio, all of the domain's tokens used, and the best.
 
     Args:
