@@ -39,10 +39,7 @@ if TYPE_CHECKING:
     from jaxlaw.fitting._fit import fit as fit
     from jaxlaw.fitting._fit_batch import fit_batch as fit_batch
     from jaxlaw.fitting._fitted_law import FittedLaw as FittedLaw
-    from jaxlaw.fitting._published import (
-        published as published,
-        published_table as published_table,
-    )
+    from jaxlaw.fitting._published import published as published, published_table as published_table
     from jaxlaw.fitting._shift_and_decay import fit_decay as fit_decay
     from jaxlaw.fitting._result import Fit as Fit
     from jaxlaw.forecasting import (
@@ -54,10 +51,7 @@ if TYPE_CHECKING:
     )
     from jaxlaw.forecasting.posterior import posterior as posterior
     from jaxlaw.laws import law_table as law_table
-    from jaxlaw.laws._base import (
-        Law as Law,
-        law as law,
-    )
+    from jaxlaw.laws._base import Law as Law, law as law
     from jaxlaw.reporting import report as report
     from jaxlaw.schedules import Schedule as Schedule
     from jaxlaw.uncertainty import (
@@ -68,10 +62,6 @@ if TYPE_CHECKING:
         influence as influence,
         profile as profile,
     )
-    from jaxlaw.validation import (
-        Study as Study,
-        cross_validate as cross_validate,
-        folds as folds,
-    )
+    from jaxlaw.validation import Study as Study, cross_validate as cross_validate, folds as folds
 else:
     __getattr__, __dir__, __all__ = face(__name__)

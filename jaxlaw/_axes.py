@@ -147,14 +147,7 @@ def dots(ax: Axes, x, y, **details):
 
 
 def curve(
-    ax: Axes,
-    table,
-    x,
-    y: str,
-    color,
-    name: str = "",
-    width: float = 1.6,
-    **style,
+    ax: Axes, table, x, y: str, color, name: str = "", width: float = 1.6, **style
 ) -> tuple[float, str, Any]:
     """A curve, with the band of its interval where the table has one; its end for :func:`finish`.
 

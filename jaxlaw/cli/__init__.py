@@ -47,10 +47,7 @@ COMMANDS = {
         "influence": "jaxlaw.cli._commands:influence",
         "identifiability": "jaxlaw:identifiability",
     },
-    "Show": {
-        "plot": "jaxlaw.cli._commands:plot",
-        "report": "jaxlaw.cli._commands:report",
-    },
+    "Show": {"plot": "jaxlaw.cli._commands:plot", "report": "jaxlaw.cli._commands:report"},
     "Next runs": {
         "design steps": "jaxlaw.design:evaluation_steps",
         "design next": "jaxlaw.design:next_runs",

@@ -55,8 +55,7 @@ def _output(
     out: Annotated[
         Path | None,
         Parameter(
-            alias="-o",
-            help="File to write: JSON; the table as CSV; the picture as PNG, PDF, SVG.",
+            alias="-o", help="File to write: JSON; the table as CSV; the picture as PNG, PDF, SVG."
         ),
     ] = None,
     json: Annotated[bool, Parameter(help="Print JSON, and nothing else.")] = False,

@@ -50,7 +50,7 @@ def run(
             raise UsageError(f"cannot write {out}: give a file in a folder that you can write to")
         if out.suffix.lower() not in _WRITTEN:
             raise UsageError(
-                f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf, .svg or .html",
+                f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf, .svg or .html"
             )
         for name, text in {**given, "law_file": law_file, "out": None}.items():
             for file in map(str, text if isinstance(text, list) else [text]):

@@ -155,10 +155,7 @@ def areas_along(
 
 
 def drops_along(
-    schedule: Schedule,
-    at: np.ndarray,
-    options: Mapping[str, Any],
-    batch: Batch = SAME,
+    schedule: Schedule, at: np.ndarray, options: Mapping[str, Any], batch: Batch = SAME
 ) -> dict[str, np.ndarray]:
     """The drops of the learning rate up to some steps of a schedule, both phases as one.
 

@@ -120,10 +120,7 @@ class Work:
         self._fits, self._rounds, self._round = fits, rounds, 0
 
     def map(
-        self,
-        stage: str,
-        function: Callable[[list[Chunk]], list[Lanes]],
-        chunks: Sequence[Chunk],
+        self, stage: str, function: Callable[[list[Chunk]], list[Lanes]], chunks: Sequence[Chunk]
     ) -> list[Lanes]:
         """Results of all chunks, in order.
 
@@ -144,10 +141,7 @@ class Work:
         # Of more rounds than there were to be, the last one goes on.
         number, self._round = min(self._round, self._rounds - 1), self._round + 1
         do = self._done_here if self.executor is None else self._done_by_workers
-        with (
-            _progress.shown(bool(self.progress)),
-            _progress.part("", number, self._rounds) as part,
-        ):
+        with _progress.shown(bool(self.progress)), _progress.part("", number, self._rounds) as part:
             try:
                 for new in itertools.chain([{}], do(stage, function, chunks, left)):
                     done |= new

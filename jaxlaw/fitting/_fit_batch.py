@@ -17,13 +17,7 @@ from jaxlaw._repr import short_repr
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import Lanes, problem_axes, problem_count, where
-from jaxlaw.fitting._objective import (
-    Evaluation,
-    Problem,
-    evaluate,
-    scale_of,
-    scaled_value,
-)
+from jaxlaw.fitting._objective import Evaluation, Problem, evaluate, scale_of, scaled_value
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import FitProblem, build_problem, model_of
 from jaxlaw.fitting._starts import sobol

@@ -45,12 +45,7 @@ from jaxlaw.fitting._engine import (
     problems_of_queue,
     solve_chunks,
 )
-from jaxlaw.fitting._objective import (
-    AGREE,
-    Problem,
-    predict,
-    rounding_floor,
-)
+from jaxlaw.fitting._objective import AGREE, Problem, predict, rounding_floor
 from jaxlaw.fitting._starts import solved_coordinates
 from jaxlaw.fitting._transform import Model
 from jaxlaw.fitting.solvers import POLISH, SOLVERS, Solver, Status

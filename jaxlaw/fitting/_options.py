@@ -193,7 +193,7 @@ def law_and_options(
     if base is None and law.from_base and options.get("fixed") is None:
         raise UsageError(
             f"law {law.name} takes {', '.join(law.from_base)} from a from-scratch fit: pass "
-            "base=, a fit of law chinchilla, or fixed={} to fit all its parameters",
+            "base=, a fit of law chinchilla, or fixed={} to fit all its parameters"
         )
     for name in ("fixed", "tied", "bounds"):
         options[name] = dict(options.get(name) or {})
@@ -213,9 +213,7 @@ def _from_base(
     drawn = base.draws() if hasattr(base, "draws") else base
     source = drawn.fit if hasattr(base, "draws") else base
     if not isinstance(source, FittedLaw | Mapping):
-        raise UsageError(
-            f"base is a {type(base).__name__}; it must be a Fit or a dict",
-        )
+        raise UsageError(f"base is a {type(base).__name__}; it must be a Fit or a dict")
     if not law.from_base:
         raise UsageError(f"law {law.name} takes no base; use fixed=")
     params = source.params if isinstance(source, FittedLaw) else source

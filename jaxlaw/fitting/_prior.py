@@ -191,7 +191,7 @@ def _field_prior(without: frozenset[str]) -> Prior:
     if unknown := sorted(without - {*sources}):
         raise UsageError(
             f"the field prior has no source '{unknown[0]}'; it has "
-            f"{', '.join(sources)}.{nearest(unknown[0], sources)}",
+            f"{', '.join(sources)}.{nearest(unknown[0], sources)}"
         )
     if {one.source for one in field_experiments()} <= without:
         raise UsageError("without= leaves no source of the field prior")
@@ -245,7 +245,7 @@ def prior_of(given: Any) -> Prior | None:
         return ledger_prior(given)
     raise UsageError(
         f"prior is a {type(given).__name__}; give 'field', a Prior, fits of earlier experiments, a "
-        "folder of them, or None",
+        "folder of them, or None"
     )
 
 
@@ -288,7 +288,7 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
         )
     if len(names) > 1:
         raise UsageError(
-            f"these fits have several evaluations, {', '.join(map(repr, names))}: pass evaluation=",
+            f"these fits have several evaluations, {', '.join(map(repr, names))}: pass evaluation="
         )
     # Whatever files they were read from, they are of one source, and each is an experiment.
     own = _distinct([

@@ -85,9 +85,7 @@ def fit_decay(
         raise UsageError(f"law {law.name} takes no annealing area, so it has no decay")
     low, high = decays
     if not 0 < low < high < 1:
-        raise UsageError(
-            f"decays are the lowest and highest λ, within (0, 1), not {decays}",
-        )
+        raise UsageError(f"decays are the lowest and highest λ, within (0, 1), not {decays}")
     tried = {}
 
     def objective(x):

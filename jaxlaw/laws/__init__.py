@@ -17,15 +17,7 @@ from jaxlaw.laws import (  # noqa: F401
     repetition,
     scaling,
 )
-from jaxlaw.laws._base import (
-    Law,
-    PowerLawTerms,
-    built_in,
-    get,
-    keep_as_built_in,
-    names,
-    power,
-)
+from jaxlaw.laws._base import Law, PowerLawTerms, built_in, get, keep_as_built_in, names, power
 from jaxlaw.laws._beyond import (
     beyond,
     end_of,

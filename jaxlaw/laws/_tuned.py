@@ -74,7 +74,7 @@ def tuned(law: str | Law = "skaling", over: Sequence[str] = ("lr", "batch")) -> 
         if name not in TUNED:
             raise UsageError(
                 f"over: a law is tuned over {' and '.join(TUNED)}, not over '{name}'."
-                f"{nearest(name, TUNED)}",
+                f"{nearest(name, TUNED)}"
             )
     if not names:
         raise UsageError("over is empty: name lr, batch or both")

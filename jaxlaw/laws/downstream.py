@@ -9,12 +9,7 @@ from jaxlaw.laws._base import law, mirrored, power
 from jaxlaw.laws._parameters import Input, exponent, positive, real
 
 
-@law(
-    name="downstream-ce",
-    formula="E + A/Dp^α",
-    source="Isik 2024, eq. 2",
-    target="cross-entropy",
-)
+@law(name="downstream-ce", formula="E + A/Dp^α", source="Isik 2024, eq. 2", target="cross-entropy")
 def downstream_ce(
     Dp,
     *,

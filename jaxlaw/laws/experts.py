@@ -21,10 +21,7 @@ E_START = positive(1.0, 5.0, low=0.2, high=25.0, doc="effective experts of a den
 E_MAX = positive(50.0, 2000.0, low=30.0, high=1e7, doc="maximum effective experts")
 
 LIMITS = {
-    (
-        "E_max",
-        "high",
-    ): "E_max grows without end: experts help up to the largest number "
+    ("E_max", "high"): "E_max grows without end: experts help up to the largest number "
     "in these runs, with no limit in sight",
     ("E_max", "low"): "E_max is at its lowest: beyond a few dozen, more experts bring nothing, or "
     "the runs have too few to show it",

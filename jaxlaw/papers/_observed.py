@@ -179,10 +179,7 @@ def observed_transfer(
 
 @checked
 def transfer_law(
-    transfers: Any,
-    *,
-    columns: Mapping[str, str] | None = None,
-    level: ConfidenceLevel = LEVEL,
+    transfers: Any, *, columns: Mapping[str, str] | None = None, level: ConfidenceLevel = LEVEL
 ) -> Answer:
     """Effective data transferred as a law k·D^a·N^b of tokens and size (Zheng 2024, §3.2).
 

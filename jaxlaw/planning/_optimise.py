@@ -227,10 +227,7 @@ def lowest_on_line(
 
 
 def lowest_in_box(
-    objective: Function,
-    grid,
-    ended: Function | None = None,
-    excess: Function | None = None,
+    objective: Function, grid, ended: Function | None = None, excess: Function | None = None
 ):
     """Where a smooth function of d ≤ 4 numbers is lowest in [0, 1]^d.
 

@@ -225,11 +225,7 @@ def critical_ratio(
 
 @checked
 def optimal_mixture_data_limited(
-    domain: Any,
-    corpus_tokens: Amount,
-    *,
-    at: Inputs = None,
-    level: ConfidenceLevel = LEVEL,
+    domain: Any, corpus_tokens: Amount, *, at: Inputs = None, level: ConfidenceLevel = LEVEL
 ) -> Answer:
     """The mixture ratio with the lowest domain loss when domain tokens are limited.
 

@@ -221,10 +221,7 @@ def solve(
 
 @checked
 def best_settings(
-    runs: Any,
-    over: Sequence[str] = ("lr", "batch"),
-    *,
-    tolerance: Fraction = 1e-3,
+    runs: Any, over: Sequence[str] = ("lr", "batch"), *, tolerance: Fraction = 1e-3
 ) -> Answer:
     """The best LR and batch of each cell of a sweep, as they were run.
 

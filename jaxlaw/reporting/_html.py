@@ -19,11 +19,7 @@ from jaxlaw.notes import Note, by_weight
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _VOID = {"meta", "input"}
-_MEANING = {
-    "error": "Do not use these numbers",
-    "warning": "Caution",
-    "info": "Good to know",
-}
+_MEANING = {"error": "Do not use these numbers", "warning": "Caution", "info": "Good to know"}
 
 
 class Html(str):

@@ -19,13 +19,7 @@ from jaxlaw._json import write_atomic
 from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
-from jaxlaw.data import (
-    AREAS,
-    LossCurves,
-    ReadingOptions,
-    Runs,
-    without_dependence_note,
-)
+from jaxlaw.data import AREAS, LossCurves, ReadingOptions, Runs, without_dependence_note
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import Fit, FittedLaw, runs_of
 from jaxlaw.forecasting import Forecast
@@ -42,14 +36,7 @@ from jaxlaw.reporting._html import (
     table,
     whole_page,
 )
-from jaxlaw.uncertainty import (
-    COLUMNS,
-    Bootstrap,
-    Covariance,
-    Draws,
-    has_draws,
-    profile_interval,
-)
+from jaxlaw.uncertainty import COLUMNS, Bootstrap, Covariance, Draws, has_draws, profile_interval
 from jaxlaw.validation import Study
 
 _ROWS = 400  # of a table: a study has thousands of folds
@@ -115,7 +102,7 @@ def report(
     if others := [other for other in levels if other != level]:
         raise UsageError(
             f"the page has intervals of {level:.0%}, a plan of {others[0]:.0%}: make all plans "
-            f"with level={level:g}, and give it here",
+            f"with level={level:g}, and give it here"
         )
     plans = [_restated(plan, level) for plan in plans]
     if not isinstance(result, FittedLaw) and (runs is not None or intervals is not None or reading):

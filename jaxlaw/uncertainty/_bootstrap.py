@@ -31,12 +31,7 @@ from jaxlaw.uncertainty._draws import DrawnParameters, Draws, has_draws
 from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._identifiability import open_notes
-from jaxlaw.uncertainty._intervals import (
-    LEVEL,
-    ParameterIntervals,
-    expanded_tail,
-    fewest_for,
-)
+from jaxlaw.uncertainty._intervals import LEVEL, ParameterIntervals, expanded_tail, fewest_for
 from jaxlaw.uncertainty._resampling import resampled_weights, wild_residuals
 
 Kind = Literal["case", "wild"]

@@ -99,6 +99,6 @@ def _select_observed(runs: Runs, observations: Observations, values: np.ndarray)
     if values.shape != (len(runs),):
         raise UsageError(
             f"groups: shape {values.shape}, but there are {len(runs)} runs; name columns, or give "
-            "one label for each run",
+            "one label for each run"
         )
     return values[observations.positions]

@@ -44,12 +44,7 @@ _FEW_VALUES = 3  # of an input in what a fold fits: checked whether they suffice
 
 @lists_options
 @checked
-def cross_validate(
-    laws: Any,
-    runs: Any,
-    folds: Any,
-    **options: Unpack[FitKeywords],
-) -> Study:
+def cross_validate(laws: Any, runs: Any, folds: Any, **options: Unpack[FitKeywords]) -> Study:
     """Fit laws on parts of the runs and score them on the rest.
 
     All folds of all data sets with the same inputs are fitted by one call for each law, as rows

@@ -116,7 +116,7 @@ class Study(Result):
         if keep.shape != (len(self.frame),) or not keep.any():
             raise UsageError(
                 f"where keeps none of the {len(self.frame)} fits: give a condition, or a mask of "
-                f"{len(self.frame)} rows",
+                f"{len(self.frame)} rows"
             )
         frame = self.frame[keep].reset_index(drop=True)
         keys = ["law", "data", "fold"]

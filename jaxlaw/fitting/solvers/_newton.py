@@ -57,16 +57,8 @@ PROMISE = 1e-7
 class Status(IntEnum):
     """How a lane ended; ``label`` is what results say, ``message`` what it means and what to do."""
 
-    RUNNING = (
-        0,
-        "running",
-        "The search is not over.",
-    )
-    CONVERGED = (
-        1,
-        "converged",
-        "The solver converged: a further step would gain next to nothing.",
-    )
+    RUNNING = (0, "running", "The search is not over.")
+    CONVERGED = (1, "converged", "The solver converged: a further step would gain next to nothing.")
     STEP_LIMIT = (
         2,
         "step limit",
