@@ -21,6 +21,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
 
 import jax
@@ -328,9 +329,7 @@ def parse(text: str) -> Schedule:
     """  # noqa: E501
     # A plus sign inside a number, 1e+4, is followed by a digit; a phase begins with a letter.
     phases = [_parse_phase(phase) for phase in re.split(r"\+(?=\s*[A-Za-z_])", text)]
-    if len(phases) > 2:
-        raise UsageError(f"{text!r} has {len(phases)} phases; '+' joins two at most")
-    return join(*phases) if len(phases) == 2 else phases[0]
+    return reduce(join, phases)
 
 
 _NAMED: dict[str, Callable[..., Schedule]] = {

@@ -285,11 +285,14 @@ def read_loss_curves(
     keep = has_loss(every.table, of_corpora or _LOSSES)
     if not keep.all():
         message = (
-            f"{int((~keep).sum())} of {len(keep)} rows have no loss, as of other metrics, and are "
-            "left out; learning rates that they log count"
+            f"{every.source}: {int((~keep).sum())} of {len(keep)} rows have no loss, as of other "
+            "metrics, and are left out; learning rates that they log count"
         )
-        weights = None if every.weight is None else every.weight[keep]
-        rows = every.noted("filtered", message, table=every.table[keep], weight=weights)
+        rows = replace(
+            every, table=every.table[keep],
+            weight=None if every.weight is None else every.weight[keep],
+            notes=(*every.notes, Note("filtered", "info", message)),
+        )  # fmt: skip
     file, at_step, rates = rows.source, rows.location("step"), rows.location("lr")
     # Parsed once, so that runs of one line share it, and their areas are computed once.
     schedule = None if schedule is None else as_schedule(schedule)

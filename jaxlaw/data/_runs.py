@@ -236,11 +236,6 @@ class Runs:
         where = Location(self.source, self.word, names, "")
         return where.error(f"{message}{rows}; {remedy}", labels[0], off[0])
 
-    def noted(self, code: str, message: str, **changed: Any) -> Runs:
-        """The same runs, changed, with a note (info) on that."""
-        note = Note(code, "info", f"{self.source}: {message}")
-        return replace(self, **changed, notes=(*self.notes, note))
-
     def observations(self, law: str | Law, free: Collection[str] | None = None) -> Observations:
         """The columns that a law needs, checked, and in the law's own units.
 

@@ -23,7 +23,6 @@ from jaxlaw.fitting import FitOptions, fit, fit_many
 from jaxlaw.notes import FitWarning, Note
 from jaxlaw.uncertainty import (
     LEVEL,
-    check_resamples,
     few_resamples_notes,
     interval_columns,
     intervals,
@@ -116,7 +115,6 @@ def pretraining_value(
     """
     if target is not None:
         checked_number("target", target)
-    check_resamples(n_resamples)
     needed = dict.fromkeys(("Dp", "score"), ", of the finetuned checkpoints")
     runs = read_columns(checkpoints, needed, ("cross_entropy",), columns or {}, name="checkpoints")
     for name, column in runs.table.items():

@@ -13,7 +13,7 @@ from jaxlaw import laws, schedules
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
 from jaxlaw._repr import short_repr
-from jaxlaw._typed import LogNoise, Seed, checked
+from jaxlaw._typed import Count, LogNoise, Seed, checked
 from jaxlaw.data import area_options, areas_along
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law
@@ -120,11 +120,10 @@ def simulate_runs(
         ("parameter", law.parameter_names, params),
         ("input", law.input_names, inputs),
     ):
-        for name in given:
-            if name not in wanted:
-                raise UsageError(f"law {law.name} has no {kind} '{name}'.{nearest(name, wanted)}")
-        if missing := [name for name in wanted if name not in given]:
-            raise UsageError(f"law {law.name} also needs the {kind}s {', '.join(missing)}")
+        if {*given} != {*wanted}:
+            raise UsageError(
+                f"law {law.name} takes the {kind}s {', '.join(wanted)}, not {', '.join(given)}"
+            )
     columns = np.broadcast_arrays(*(numbers_of(name, inputs[name]) for name in law.input_names))
     columns = (column.ravel() for column in columns)
     inputs = dict(zip(law.input_names, columns, strict=True))
@@ -208,7 +207,9 @@ def demo(noise: LogNoise = 0.004, seed: Seed = 0) -> Demo:
 
 
 @checked
-def continual_curves(noise: LogNoise = 0.002, seed: Seed = 0, every: int = 500) -> ContinualCurves:
+def continual_curves(
+    noise: LogNoise = 0.002, seed: Seed = 0, every: Count = 500
+) -> ContinualCurves:
     """Three bases and the runs that continue them at five replay ratios (Wang 2025, setting A).
 
     Args:
@@ -221,8 +222,6 @@ def continual_curves(noise: LogNoise = 0.002, seed: Seed = 0, every: int = 500) 
         >>> curves.table["run"].nunique(), len(curves.table)
         (23, 64)
     """
-    if every < 1:
-        raise UsageError(f"every is 1 step or more, not {every}")
     parts = []
     for name, line in LINES.items():
         schedule = schedules.parse(line)
