@@ -14,14 +14,14 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from jaxlaw._devices import on_accelerator
 
 ROW = 16  # longer rows cost arithmetic, shorter ones memory traffic
 
 
-def decayed_sum(x: jax.Array, powers, before: jax.Array, at=None) -> jax.Array:
+def decayed_sum(x: Array, powers, before: Array, at=None) -> Array:
     """The y with y_t = λ·y_{t−1} + x_t along the last axis, where ``before`` is y_0.
 
     Args:
@@ -52,12 +52,12 @@ def decayed_sum(x: jax.Array, powers, before: jax.Array, at=None) -> jax.Array:
     return y.reshape(*x.shape[:-1], -1)[..., :steps]
 
 
-def _with_first(rows: jax.Array, decayed: jax.Array) -> jax.Array:
+def _with_first(rows: Array, decayed: Array) -> Array:
     """Rows (..., ROW) with what enters each of them (...) added to its first step."""
     return jnp.where(jnp.arange(ROW) == 0, rows + decayed[..., None], rows)
 
 
-def _times(rows: jax.Array, matrix: jax.Array) -> jax.Array:
+def _times(rows: Array, matrix: Array) -> Array:
     """Products of rows (..., ROW) with a matrix (ROW, k), without TF32 or bfloat16.
 
     A GPU computes a product with such a small matrix by a call of a library, which reads and writes

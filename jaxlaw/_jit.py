@@ -115,7 +115,7 @@ def traced_once(**options) -> Callable[[Callable], Callable]:
 class _Made:
     """A compiled program, and when it was last used, counted in calls."""
 
-    def __init__(self, program: Any) -> None:
+    def __init__(self, program) -> None:
         self.program, self.used = program, next(_clock)
 
 

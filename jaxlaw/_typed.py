@@ -84,7 +84,7 @@ Count = Annotated[int, Between(1, 10**9)]
 class _Wrong(Exception):
     """A value is of the wrong kind; says where within it, and what it must be."""
 
-    def __init__(self, where: str, value: Any, must: str) -> None:
+    def __init__(self, where: str, value, must: str) -> None:
         self.where, self.value, self.must = where, value, must
 
     def __str__(self) -> str:

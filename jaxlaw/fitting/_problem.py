@@ -425,14 +425,14 @@ def linearise(
     )
 
 
-def _in_residual_space(model: Model, problem: Problem, at) -> jax.Array:
+def _in_residual_space(model: Model, problem: Problem, at) -> Array:
     """(n,) the law at coordinates (p,): its logarithm where residuals are of logarithms."""
     prediction = jnp.broadcast_to(predict(model, problem, at), problem.target.shape)
     return jnp.log(prediction) if model.residuals == "log" else prediction
 
 
 @compiled(optimised=False, static_argnames="model")
-def _linearised(model: Model, problem: Problem, coordinates: jax.Array) -> tuple[jax.Array, ...]:
+def _linearised(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, ...]:
     """Prediction, natural parameters and the slopes of both, by one forward pass."""
 
     def values(at):
@@ -484,8 +484,8 @@ def rows_around(
 
 @compiled(static_argnames=("model", "moved"))
 def _rows_around(
-    model: Model, moved: tuple[int, ...], problem: Problem, points: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+    model: Model, moved: tuple[int, ...], problem: Problem, points: Array
+) -> tuple[Array, Array]:
     def of_one(point):
         def rows(values):
             at = point.at[jnp.array(moved)].set(values)

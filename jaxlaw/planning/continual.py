@@ -333,7 +333,7 @@ class _Losses(NamedTuple):
     numbers: dict
     inputs: tuple[dict[str, float], ...]  # of each loss beside areas and r, in its law's own units
 
-    def arguments(self, params: Any) -> tuple[Any, ...]:
+    def arguments(self, params) -> tuple[Any, ...]:
         """What compiled functions take first; ``params`` shapes (1 + R,) values of parameters."""
         laws = tuple(source.law for source in self.sources)
         values = [jax.tree.map(params, source.values) for source in self.sources]
@@ -373,7 +373,7 @@ class _Losses(NamedTuple):
         sentence: str,
         values: Mapping[str, Any] = {},
         beyond: float | None = None,
-        **more: Any,
+        **more,
     ) -> Answer:
         """As :func:`plan_answer`, of a run that is no point of the laws' own inputs."""
         source, degrees = self.sources[0], fewest_degrees(self.sources)
