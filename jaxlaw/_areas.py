@@ -288,7 +288,7 @@ def _run(problem: _Problem, phase: int, state: tuple) -> tuple[Areas, Any]:
 def _areas_after(
     xp, summed: Callable, rates, state, plain: bool, uncounted,
     weights,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+):  # fmt: skip
     """S1, S2 and momentum after each rate; of numpy or jax.numpy.
 
     Args:

@@ -275,7 +275,7 @@ def _wanted_options(optimised: bool) -> dict:
 
 
 @functools.cache
-def _known(options: tuple[tuple[str, Any], ...]) -> frozenset[str]:
+def _known(options: tuple) -> frozenset[str]:
     """Names of the options that this jaxlib takes; tried together, as each trial compiles."""
     try:
         jax.jit(lambda: 0, compiler_options=dict(options))()

@@ -215,7 +215,7 @@ def parse_json(text: str):
     return json.loads(text, object_pairs_hook=_once)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict:
+def _once(pairs: list[tuple]) -> dict:
     record = dict(pairs)
     if len(record) < len(pairs):
         names = [name for name, _ in pairs]

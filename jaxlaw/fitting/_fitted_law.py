@@ -584,7 +584,7 @@ class FittedLaw(Result):
             >>> jl.published()["hoffmann-2022"].in_unit_of_runs("D", "1.4T")
             1400000000000.0
         """
-        (spec,) = (spec for spec in self.law.inputs if spec.name == name)
+        spec = self.law.specs[name]
         if not spec.counts:
             return value
         number = in_unit(value, self.units[name] * spec.unit, spec.counts)

@@ -358,6 +358,11 @@ class Law:
         return tuple(spec.name for spec in self.inputs)
 
     @cached_property
+    def specs(self) -> dict[str, Input]:
+        """Name of an input → what it is."""
+        return {spec.name: spec for spec in self.inputs}
+
+    @cached_property
     def inputs_per_drop(self) -> tuple[str, ...]:
         """Names of the inputs that have a value for every drop of the learning rate.
 

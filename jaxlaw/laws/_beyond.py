@@ -100,7 +100,7 @@ def _make_law(base: Law) -> Law:
             misfit += params[slope_of(tokens)] * jnp.maximum(more, 0)
         return base.function(*inputs, **own) * jnp.exp(misfit)
 
-    specs = {spec.name: spec for spec in base.inputs}
+    specs = base.specs
     plain, size, names = real(-0.01, 0.01), positive(1.0, 10.0), growing_inputs(base)
     words = {name: specs[name].doc for name in names}
     every = words | {"U": "epochs"} if repeats(base) else words

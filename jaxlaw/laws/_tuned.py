@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -114,7 +113,7 @@ def _phi(order: int, t):
 
 
 @_phi.defjvp
-def _phi_jvp(order: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple:
+def _phi_jvp(order: int, primals: tuple, tangents: tuple) -> tuple:
     value = _phi(order, *primals)
     return value, (value - order * _phi(order + 1, *primals)) * tangents[0]
 

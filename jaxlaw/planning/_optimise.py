@@ -1112,7 +1112,7 @@ class SearchedRange(NamedTuple):
 
 def searched_ranges(source: Draws, over: Mapping, argument: str) -> dict[str, SearchedRange]:
     """From where to where inputs are searched: by the user, else by the search or the runs."""
-    specs, ranges = {spec.name: spec for spec in source.law.inputs}, {}
+    specs, ranges = source.law.specs, {}
     if not over:
         raise UsageError(
             f"{argument}: name the inputs that are searched; law {source.law.name} takes "

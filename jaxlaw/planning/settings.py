@@ -177,7 +177,7 @@ def solve(
     (source,) = as_draws(fit)
     (span,) = searched_ranges(source, {for_: between}, "between").values()
     target = checked_number("loss", loss, "real")
-    specs = {spec.name: spec for spec in source.law.inputs}
+    specs = source.law.specs
     others, low = law_inputs(source, at, (for_,)), span.low
     if not span.log and specs[for_].above_zero:
         low = max(low, LEAST_SHARE)

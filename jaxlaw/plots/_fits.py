@@ -158,7 +158,7 @@ def loss_over_input(
         'loss (nats)'
     """
     law, names = fit.law, fit.law.input_names
-    specs = {spec.name: spec for spec in law.inputs}
+    specs = law.specs
     single = {name: fit.units[name] * specs[name].unit for name in names}  # raw units in 1
     for name in (along, by, *(at or {})):
         if name is not None and name not in names:

@@ -104,7 +104,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     """
     draws, table, runs = forecast.posterior, forecast.table, forecast.observed
     ax, fit, losses = ax or new_axes(), draws.fit, runs[forecast.target].to_numpy(float)
-    specs = {spec.name: spec for spec in fit.law.inputs}
+    specs = fit.law.specs
     names = growing_inputs(fit.law) or fit.law.input_names[:1]
     x, seen = _sizes(forecast, names, table), _sizes(forecast, names, runs)
     far, single = int(np.argmax(x)), {name: draws.scale(name) for name in names}
