@@ -28,6 +28,7 @@ SHARE = "share"  # of 1, as a unit: written in percent
 RATIO = "ratio"  # of two counts, as a unit: written without one
 
 HUGE = 1e100  # beyond it products of two overflow
+UNKNOWN = (math.nan, math.nan)  # an unknown range
 
 _NOUNS = {
     "parameters": ("parameter", "parameters", "param", "params"),

@@ -26,7 +26,15 @@ from jaxlaw import laws
 from jaxlaw._arrays import LEVEL, is_number, real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain
-from jaxlaw._quantities import SHARE, Quantity, in_unit, mistaken_unit, says_unit, two_readings
+from jaxlaw._quantities import (
+    SHARE,
+    UNKNOWN,
+    Quantity,
+    in_unit,
+    mistaken_unit,
+    says_unit,
+    two_readings,
+)
 from jaxlaw._result import Result, table_lines
 from jaxlaw._tables import read_table
 from jaxlaw._typed import Between, Finite, NotNegative, load, only
@@ -47,7 +55,6 @@ if TYPE_CHECKING:
     from jaxlaw._answer import Answer
 
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
-UNKNOWN = (math.nan, math.nan)  # an unknown range
 _LOSSES = ("loss", "cross-entropy", "unigram_normalized_loss")  # targets in nats
 _BITS = re.compile(r"bpb|bits?.?per.?byte", re.IGNORECASE)  # columns of such losses
 _NO_UNIT = re.compile(r"ppl|perplex|accuracy|(^|_)acc(_|$)|score|bleu", re.IGNORECASE)

@@ -101,9 +101,9 @@ def out_of_domain(
         values = {"weight_pt": pt, "weight_cpt": cpt, "balance": pt / (pt + cpt)}
     square = np.mean((target - both @ weights[0]) ** 2)
     r2, rmse = float(1 - square / np.var(target)), float(np.sqrt(square))
-    bounds, none = intervals(values, level), (np.nan, np.nan)
+    bounds = intervals(values, level)
     quantities = {
-        name: Quantity(float(column[0]), "", 1.0, *bounds.get(name, none), column[1:])
+        name: Quantity(float(column[0]), "", 1.0, *bounds.get(name, ()), draws=column[1:])
         for name, column in values.items()
         if not np.isnan(column[0])
     }

@@ -247,11 +247,11 @@ def pretraining_value(
         reasons.append(f"the target {target:g} would take Dp = {first['tokens_to_target']:.3g}")
         if at > 2 * Dp[-1]:
             advice = BELOW
-    bounds, none = intervals(values, level), (math.nan, math.nan)
+    bounds = intervals(values, level)
     quantities = {
         name: Quantity(
             first[name], "tokens" if name == "tokens_to_target" else "", 1.0,
-            *bounds.get(name, none), column[1:],
+            *bounds.get(name, ()), draws=column[1:],
         )
         for name, column in values.items()
     }  # fmt: skip

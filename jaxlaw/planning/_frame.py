@@ -307,7 +307,7 @@ def plan_answer(
     quantities = {
         name: Quantity(
             float(column[0]), *unit_of(source, name, units.get(name)),
-            *bounds.get(name, (math.nan, math.nan)), column[1:] if len(column) > 1 else None,
+            *bounds.get(name, ()), draws=column[1:] if len(column) > 1 else None,
         )
         for name, column in columns.items()
     }  # fmt: skip

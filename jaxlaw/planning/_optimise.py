@@ -33,7 +33,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import checked_number, grouped, written
+from jaxlaw._quantities import UNKNOWN, checked_number, grouped, written
 from jaxlaw.data import counted_flops
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law, PowerLawTerms
@@ -489,7 +489,7 @@ class Given(NamedTuple):
     log_C: float
     log_corpus: float = math.inf
     targets: tuple[float, ...] = ()
-    tried: tuple[float, float] = (math.nan, math.nan)
+    tried: tuple[float, float] = UNKNOWN
 
 
 def cost_at(form: Form, given: Given, raw: Mapping):
@@ -528,7 +528,7 @@ def _posed(form: Form, params, given: Given) -> tuple[Any, Any, Function]:
         (d,) least and largest coordinates, and the function.
     """
     in_box, limited = len(form.free) > 1, int(form.goal == "loss")
-    least, most = given.ends.get("D", (math.nan, math.nan))
+    least, most = given.ends.get("D", UNKNOWN)
 
     def raw_of(x):
         free = zip(form.free, x, strict=True)
@@ -1024,7 +1024,7 @@ def question_of(
     if len(free) > max(GRIDS):
         raise UsageError(f"{len(free)} inputs are searched; {max(GRIDS)} are the most")
 
-    tried = (math.nan, math.nan)
+    tried = UNKNOWN
     if both:
         ratio = source.scale("D") / source.scale("N")
         tried = np.log(np.multiply(source.joint.get("D/N", tried), ratio))
@@ -1035,7 +1035,7 @@ def question_of(
     if "U" in source.law.input_names:
         if "U" in held and "D" in over:
             if of_runs := most is None:
-                least = source.joint.get("U/D", (math.nan, math.nan))[0]
+                least = source.joint.get("U/D", UNKNOWN)[0]
                 least *= source.scale("U") / source.scale("D")
                 most = 1 / least if least > 0 else None
             if most is not None:
@@ -1138,7 +1138,7 @@ def searched_ranges(source: Draws, over: Mapping, argument: str) -> dict[str, Se
         if name in SEARCH_LIMITS:
             ends = [x / scale for x in SEARCH_LIMITS[name]]
         else:
-            ends = (0.0, 1 / unit) if known else source.ranges.get(name, (math.nan, math.nan))
+            ends = (0.0, 1 / unit) if known else source.ranges.get(name, UNKNOWN)
         low, high = span = tuple(end if x is None else x for x, end in zip(own, ends, strict=True))
         if not np.isfinite(span).all():
             raise UsageError(f"the range of {name} in the fitted runs is unknown: pass {argument}=")

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._answer import Answer
-from jaxlaw._quantities import SHARE, Amount, checked_number, written
+from jaxlaw._quantities import SHARE, UNKNOWN, Amount, checked_number, written
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import read_columns, refuse_rows
@@ -52,7 +52,7 @@ LEAST = 1e-6  # mixture ratio; an optimum there is none
 
 def _tried(source: Draws) -> dict[str, list[float]]:
     """The fact ``tried``: range of mixture ratios that were run; none where it is unknown."""
-    low, high = (end * source.units["r"] for end in source.ranges.get("r", (math.nan, math.nan)))
+    low, high = (end * source.units["r"] for end in source.ranges.get("r", UNKNOWN))
     return {"tried": [low, high]} if low <= high else {}
 
 
