@@ -1,7 +1,5 @@
 """Laws of a downstream metric: in pretraining tokens (Isik), in samples (Lin), in a loss."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 

@@ -5,8 +5,6 @@ domain loss, the general mixture ratio for the general loss. N and D count billi
 paper.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
