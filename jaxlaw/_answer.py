@@ -7,12 +7,11 @@ LaTeX, notebook's view and command follow from these. A picture is optional: the
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import math
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -56,7 +55,7 @@ _BRIEF = {"frontier": 6}
 def picture(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: the function ``(answer, ax, **options)`` draws the answers of a kind."""
 
-    def keep(draw: Callable[..., Any]) -> Callable[..., Any]:
+    def keep(draw):
         PICTURES[kind] = draw
         return draw
 
@@ -247,16 +246,16 @@ class Answer(Result):
                 lines.append(f"(one row of {every} of {len(table):,}; a .csv file has all)")
         return lines
 
-    def _file_record(self) -> dict[str, Any]:
+    def _file_record(self) -> dict:
         points = self.points
         return self.to_dict() | ({"points": plain(points)} if points else {})
 
     @classmethod
-    def _read_fields(cls, record: dict[str, Any]) -> Self:
+    def _read_fields(cls, record: dict) -> Self:
         points = _typed.load(record.get("points", {}), Tables, "points")
         saved = {name: value for name, value in record.items() if name != "points"}
         kind = record["kind"].removeprefix("jaxlaw ")
-        return dataclasses.replace(super()._read_fields(saved), kind=kind, curves=points)
+        return replace(super()._read_fields(saved), kind=kind, curves=points)
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw it, on ``ax`` or a new figure; options are those of the picture of its kind."""

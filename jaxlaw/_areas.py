@@ -186,7 +186,7 @@ class _Problem(NamedTuple):
 
 
 def _problem_of(
-    lr: Any, decay: Any, initial_lr: Any, S1_before: Any, epsilon: Any, at: Any,
+    lr, decay, initial_lr, S1_before, epsilon, at,
     boundary: int | None, carry_momentum: bool, count_warmup: bool | tuple[bool, bool],
 ) -> _Problem:  # fmt: skip
     """The checked arguments of :func:`areas`."""
@@ -246,7 +246,7 @@ def _problem_of(
     )  # fmt: skip
 
 
-def _numbers(name: str, values: Any) -> Any:
+def _numbers(name: str, values):
     """An array of float64; JAX's own arrays, traced ones too, as they are."""
     return values if isinstance(values, jax.Array) else numbers_of(name, values)
 
@@ -259,8 +259,7 @@ def _split(problem: _Problem) -> PhaseAreas:
     """
     rates, at, boundary = problem.rates, problem.at, problem.boundary
     early, late = (None, None) if at is None else (at.clip(max=boundary), (at - boundary).clip(0))
-    first = problem._replace(rates=rates[..., :boundary], at=early)
-    pt, momentum = _run(first, 0, problem.start)
+    pt, momentum = _run(problem._replace(rates=rates[..., :boundary], at=early), 0, problem.start)
     tail = momentum if problem.carry_momentum else 0.0
     second = problem._replace(rates=rates[..., boundary:], at=late)
     cpt, _ = _run(second, 1, (0.0, 0.0, tail, rates[..., boundary - 1]))
@@ -273,7 +272,7 @@ def _split(problem: _Problem) -> PhaseAreas:
     return PhaseAreas(pt.S1, cpt.S1, pt.S2, cpt.S2)
 
 
-def _run(problem: _Problem, phase: int, state: tuple[Any, ...]) -> tuple[Areas, Any]:
+def _run(problem: _Problem, phase: int, state: tuple) -> tuple[Areas, Any]:
     """Areas of one phase from a state, and, where it is needed, its final momentum.
 
     The reference rate of the state is η_0 where S2 comes from the drop since then, else the rate
@@ -287,9 +286,9 @@ def _run(problem: _Problem, phase: int, state: tuple[Any, ...]) -> tuple[Areas, 
 
 
 def _areas_after(
-    xp: Any, summed: Callable[..., Any], rates: Any, state: Any, plain: bool, uncounted: Any,
-    weights: Any,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+    xp, summed: Callable, rates, state, plain: bool, uncounted,
+    weights,
+):  # fmt: skip
     """S1, S2 and momentum after each rate; of numpy or jax.numpy.
 
     Args:
@@ -315,7 +314,7 @@ def _areas_after(
 
 
 def _areas_on_device(
-    problem: _Problem, state: tuple[Any, ...], plain: bool, warmup: bool
+    problem: _Problem, state: tuple, plain: bool, warmup: bool
 ) -> tuple[Areas, Any]:
     rates = jnp.asarray(problem.rates)
     rates = rates.astype(jnp.promote_types(rates.dtype, jnp.float32))
@@ -333,14 +332,12 @@ def _areas_on_device(
 
 
 @compiled(static_argnames=("plain", "warmup"))
-def _advance(
-    state: Any, rates: Any, powers: Any, at: Any, epsilon: Any, plain: bool, warmup: bool
-) -> tuple[Areas, Any]:
+def _advance(state, rates, powers, at, epsilon, plain: bool, warmup: bool) -> tuple[Areas, Any]:
     """Areas after steps ``at`` (points,), or after each rate (..., steps); the final momentum."""
     steps = rates.shape[-1]
     ones = powers_of(1.0, steps)
 
-    def summed(x: Any, decays: bool, before: Any, every: bool = False) -> Any:
+    def summed(x, decays, before, every=False):
         return decayed_sum(x, powers if decays else ones, before, None if every else at)
 
     uncounted = None if warmup else jnp.arange(steps) <= jnp.argmax(rates, axis=-1)[..., None]
@@ -349,9 +346,7 @@ def _advance(
     return Areas(*result), moments[..., -1]
 
 
-def _areas_on_host(
-    problem: _Problem, state: tuple[Any, ...], plain: bool, warmup: bool
-) -> tuple[Areas, Any]:
+def _areas_on_host(problem: _Problem, state: tuple, plain: bool, warmup: bool) -> tuple[Areas, Any]:
     """As many schedules at a time as fit in a block, each from its first step to its last.
 
     Short schedules share a block; a long one takes several, and its state passes from one to the
@@ -373,7 +368,7 @@ def _areas_on_host(
         out[..., at == 0] = states[:2, :, None]
     peak = None if warmup else np.argmax(rates, axis=-1)[:, None]
 
-    def summed(x: np.ndarray, decays: bool, before: np.ndarray, every: bool = False) -> np.ndarray:
+    def summed(x, decays, before, every=False):
         if decays:
             return lfilter([1.0], [1.0, -decay], x, zi=(decay * before)[:, None])[0]
         y = np.cumsum(x, axis=1)
@@ -408,7 +403,7 @@ def _areas_on_host(
     return Areas(S1, S2), states[2].reshape(lead)
 
 
-def _power(rates: np.ndarray, epsilon: Any) -> np.ndarray:
+def _power(rates: np.ndarray, epsilon) -> np.ndarray:
     """η^ε; at a rate of 0 the limits of :func:`jaxlaw.laws.power`."""
     at_zero = 0.0 if epsilon > 0 else 1.0 if epsilon == 0 else 1e30
     return np.where(rates > 0, np.where(rates > 0, rates, 1.0) ** epsilon, at_zero)

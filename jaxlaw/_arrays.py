@@ -8,7 +8,6 @@ NaN afterwards (None among labels). ``np.asarray`` would take the number behind 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +22,7 @@ LEVEL = 0.90
 EMPTY = {"", "nan", "na", "n/a", "null", "none", "<na>"}
 
 
-def is_number(value: Any) -> bool:
+def is_number(value) -> bool:
     """Whether a value is a real number, or an array of one, traced ones too."""
     if isinstance(value, bool | np.bool_ | str | bytes | type):  # classes have __float__, too
         return False
@@ -32,7 +31,7 @@ def is_number(value: Any) -> bool:
     return hasattr(value, "__float__") and not hasattr(value, "__len__")
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value) -> bool:
     """Whether one value is missing: None, NaN, NA, NaT or masked."""
     if isinstance(value, np.ma.MaskedArray):
         return value.ndim == 0 and bool(np.ma.getmaskarray(value))
@@ -42,7 +41,7 @@ def is_missing(value: Any) -> bool:
         return False
 
 
-def number_in(cell: Any) -> float | None:
+def number_in(cell) -> float | None:
     """A cell of a table as a number, NaN where it is empty; None where it is something else."""
     if is_missing(cell) or (isinstance(cell, str) and cell.strip().lower() in EMPTY):
         return math.nan
@@ -59,7 +58,7 @@ def number_in(cell: Any) -> float | None:
         return None
 
 
-def plain_array(values: Any) -> np.ndarray:
+def plain_array(values) -> np.ndarray:
     """Values of any container as an array of numpy, of the same shape.
 
     Args:
@@ -110,7 +109,7 @@ def plain_array(values: Any) -> np.ndarray:
     return data
 
 
-def real_numbers(values: Any) -> np.ndarray:
+def real_numbers(values) -> np.ndarray:
     """Real numbers of any container as float64, of the same shape; NaN where one is missing.
 
     Raises:
@@ -138,7 +137,7 @@ def real_numbers(values: Any) -> np.ndarray:
     return np.array(numbers, float).reshape(array.shape)
 
 
-def numbers_of(name: str, values: Any) -> np.ndarray:
+def numbers_of(name: str, values) -> np.ndarray:
     """As :func:`real_numbers`, of an argument; raises UsageError, which names it."""
     try:
         return real_numbers(values)
@@ -146,7 +145,7 @@ def numbers_of(name: str, values: Any) -> np.ndarray:
         raise UsageError(f"{name} must be numbers: {error}") from None
 
 
-def as_real(value: Any) -> Any:
+def as_real(value):
     """Whole numbers as floats, whatever else as it is.
 
     Outside ``in_float64()`` JAX keeps whole numbers in 32 bits: 7e10 parameters would be
@@ -175,7 +174,7 @@ def as_real(value: Any) -> Any:
     return real if real.ndim else float(real)
 
 
-def as_array(name: str, given: Any, kind: Any = None) -> jax.Array:
+def as_array(name: str, given, kind=None) -> jax.Array:
     """Numbers as an array; raises UsageError where they are none."""
     try:
         if not isinstance(given, jax.Array | int | float):

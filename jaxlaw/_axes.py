@@ -58,7 +58,7 @@ def new_axes() -> Axes:
     return plt.subplots(figsize=SIZE, layout="constrained")[1]
 
 
-def need_columns(table: Any, names: Iterable[str], made_by: str) -> None:
+def need_columns(table, names: Iterable[str], made_by: str) -> None:
     """Raise a UsageError where a table lacks a column, with the function whose table has it."""
     missing = [name for name in names if name not in table]
     if missing:
@@ -116,7 +116,7 @@ def panel_below(ax: Axes, label: str) -> Axes:
     return tidy(below)
 
 
-def shades(count: int) -> list[Any]:
+def shades(count: int) -> list:
     """Colours of ordered curves, the first the brightest."""
     where = np.linspace(0.58, 0.0, count) if count > 1 else [0.3] * count
     return list(plt.get_cmap("plasma")(where))
@@ -136,10 +136,10 @@ def distinct(values: np.ndarray, same: float, most: int, shown: int) -> np.ndarr
     return found
 
 
-def dots(ax: Axes, x: Any, y: Any, **details: Any) -> Any:
+def dots(ax: Axes, x, y, **details):
     """Points: small and see-through where they are many."""
     count = np.size(x)
-    style: dict[str, Any] = {
+    style = {
         "s": 24 if count < 60 else 14 if count < 300 else 8,
         "alpha": 0.9 if count < 60 else 0.5, "linewidths": 0, "rasterized": count > MANY,
     }  # fmt: skip
@@ -147,14 +147,7 @@ def dots(ax: Axes, x: Any, y: Any, **details: Any) -> Any:
 
 
 def curve(
-    ax: Axes,
-    table: Any,
-    x: Any,
-    y: str,
-    color: Any,
-    name: str = "",
-    width: float = 1.6,
-    **style: Any,
+    ax: Axes, table, x, y: str, color, name: str = "", width: float = 1.6, **style
 ) -> tuple[float, str, Any]:
     """A curve, with the band of its interval where the table has one; its end for :func:`finish`.
 
@@ -226,7 +219,7 @@ def finish(
     return tidy(ax)
 
 
-def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details: Any) -> None:
+def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details) -> None:
     """A vertical line with small text beside it, at a height in fractions of the axes."""
     ax.axvline(x, color=RED, linewidth=0.9, linestyle=":", zorder=2)
     beside = {"xytext": (4, 0), "va": "top", "color": RED} | details
@@ -266,7 +259,7 @@ def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
     vertical(ax, x, text, bbox=VEIL, xytext=(5 * side, 0), ha="right" if right else "left")
 
 
-def what_is_drawn(said: Mapping[str, Any]) -> str:
+def what_is_drawn(said: Mapping) -> str:
     """A title of those words that hold: what band, dashes and shade mean."""
     return "; ".join(words for words, there in said.items() if there and words)
 
@@ -280,13 +273,13 @@ def held_inputs(plan: Answer, *names: str) -> str:
     )
 
 
-def write(ax: Axes, text: str, at: tuple[float, float], **details: Any) -> Annotation:
+def write(ax: Axes, text: str, at: tuple[float, float], **details) -> Annotation:
     """Small text at a point of the data, or of ``xycoords``, moved by ``xytext`` points."""
     style = {"fontsize": "small", "color": INK, "xytext": (0, 0), "textcoords": "offset points"}
     return ax.annotate(text, at, **(style | details))
 
 
-def percent(share: float, _: Any = None) -> str:
+def percent(share: float, _=None) -> str:
     """20%, of a share; a formatter of ticks."""
     return f"{100 * share:.3g}%".replace("-", "−")
 

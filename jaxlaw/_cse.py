@@ -9,26 +9,25 @@ repetitions are removed from the trace, before XLA sees it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import numpy as np
 
 
-def share_subexpressions(function: Callable[..., Any]) -> Callable[..., Any]:
+def share_subexpressions(function: Callable) -> Callable:
     """The same function of arrays (or pytrees of them), with no operation done twice.
 
     Calls inside it are inlined, rules of ``jax.custom_jvp`` with them: take the derivatives
     that need such rules inside the function.
     """
 
-    def shared(*arguments: Any) -> Any:
+    def shared(*arguments):
         return share_across_cases(function, [arguments])[0]
 
     return shared
 
 
-def share_across_cases(function: Callable[..., Any], cases: Sequence[tuple[Any, ...]]) -> list[Any]:
+def share_across_cases(function: Callable, cases: Sequence[tuple]) -> list:
     """Results of a function for several cases of one shape, with no operation done twice.
 
     Args:
@@ -41,7 +40,7 @@ def share_across_cases(function: Callable[..., Any], cases: Sequence[tuple[Any, 
     return [jax.tree.unflatten(structure, leaves) for leaves in results]
 
 
-def _evaluate(traced: Any, arguments: list[Any], done: dict[Any, Any]) -> list[Any]:
+def _evaluate(traced, arguments: list, done: dict) -> list:
     """Outputs of a traced function.
 
     Args:
@@ -52,7 +51,7 @@ def _evaluate(traced: Any, arguments: list[Any], done: dict[Any, Any]) -> list[A
     jaxpr = traced.jaxpr
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*traced.consts, *arguments), strict=True))
 
-    def read(variable: Any) -> Any:  # or literal, whose class takes long to import
+    def read(variable):  # or literal, whose class takes long to import
         return variable.val if hasattr(variable, "val") else values[variable]
 
     for equation in jaxpr.eqns:

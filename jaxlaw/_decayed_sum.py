@@ -10,19 +10,18 @@ logarithm of the number of steps.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 from jaxlaw._devices import on_accelerator
 
 ROW = 16  # longer rows cost arithmetic, shorter ones memory traffic
 
 
-def decayed_sum(x: jax.Array, powers: Any, before: jax.Array, at: Any = None) -> jax.Array:
+def decayed_sum(x: Array, powers, before: Array, at=None) -> Array:
     """The y with y_t = λ·y_{t−1} + x_t along the last axis, where ``before`` is y_0.
 
     Args:
@@ -53,12 +52,12 @@ def decayed_sum(x: jax.Array, powers: Any, before: jax.Array, at: Any = None) ->
     return y.reshape(*x.shape[:-1], -1)[..., :steps]
 
 
-def _with_first(rows: jax.Array, decayed: jax.Array) -> jax.Array:
+def _with_first(rows: Array, decayed: Array) -> Array:
     """Rows (..., ROW) with what enters each of them (...) added to its first step."""
     return jnp.where(jnp.arange(ROW) == 0, rows + decayed[..., None], rows)
 
 
-def _times(rows: jax.Array, matrix: jax.Array) -> jax.Array:
+def _times(rows: Array, matrix: Array) -> Array:
     """Products of rows (..., ROW) with a matrix (ROW, k), without TF32 or bfloat16.
 
     A GPU computes a product with such a small matrix by a call of a library, which reads and writes
@@ -72,7 +71,7 @@ def _times(rows: jax.Array, matrix: jax.Array) -> jax.Array:
     return jnp.matmul(rows, matrix, precision=lax.Precision.HIGHEST)
 
 
-def powers_of(decay: Any, steps: int) -> Any:
+def powers_of(decay, steps: int):
     """λ^((to − from)·ROW^level) for from ≤ to, else 0: (levels, ROW from, ROW to).
 
     A concrete λ is raised to its powers in float64, on the host: rounding 0.999 to float32

@@ -51,9 +51,7 @@ def platform_for(work: float, platforms: Sequence[str], wanted: Device = "auto")
     if wanted == "auto":
         return "cpu" if work < LARGE and "cpu" in platforms else platforms[0]
     if wanted not in platforms:
-        raise UsageError(
-            f"device is {wanted!r}, but JAX has only {' and '.join(platforms)} here",
-        )
+        raise UsageError(f"device is {wanted!r}, but JAX has only {' and '.join(platforms)} here")
     return wanted
 
 

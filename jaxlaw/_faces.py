@@ -31,7 +31,7 @@ def face(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], l
     """
     homes, module = listed(package), sys.modules[package]
 
-    def find(name: str) -> Any:
+    def find(name):
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, own = homes[name]

@@ -81,12 +81,12 @@ _found_by_jax = threading.local()
 _programs: weakref.WeakSet[Program] = weakref.WeakSet()
 
 #: The functions of :func:`traced_once`, whose traces JAX keeps for ever.
-_parts: list[Any] = []
+_parts = []
 _clock, _lock = itertools.count(), threading.Lock()
 _inside = threading.local()  # whether a thread is inside of :func:`in_float64`
 
 
-def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Program]:
+def compiled(*, optimised: bool = True, **options) -> Callable[[Callable], Program]:
     """Make a program of a function, like ``jax.jit`` as a decorator.
 
     Args:
@@ -98,14 +98,14 @@ def compiled(*, optimised: bool = True, **options: Any) -> Callable[[Callable[..
     return functools.partial(Program, optimised=optimised, **options)
 
 
-def traced_once(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def traced_once(**options) -> Callable[[Callable], Callable]:
     """Make a part of programs of a function: traced once for all that call it with such arguments.
 
     Args:
         **options: ``static_argnames`` and ``static_argnums`` of ``jax.jit``.
     """
 
-    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+    def made(function):
         _parts.append(jax.jit(function, inline=True, **options))
         return _parts[-1]
 
@@ -115,7 +115,7 @@ def traced_once(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., 
 class _Made:
     """A compiled program, and when it was last used, counted in calls."""
 
-    def __init__(self, program: Any) -> None:
+    def __init__(self, program) -> None:
         self.program, self.used = program, next(_clock)
 
 
@@ -169,7 +169,7 @@ class Program:
         made.used = next(_clock)
         return made.program(*dynamic[0], **dynamic[1])
 
-    def _make_once(self, key: Any, arguments: tuple[Any, ...]) -> _Made:
+    def _make_once(self, key, arguments: tuple) -> _Made:
         """The program of a key; of threads that want the same one, one makes it."""
         with _lock:
             future = self._in_work.get(key)
@@ -199,9 +199,7 @@ class Program:
                     traced.clear_cache()
         return made
 
-    def _load_or_compile(
-        self, args: Any, named: Any, static: Any, dynamic: Any, leaves: list[Any]
-    ) -> Any:
+    def _load_or_compile(self, args, named, static, dynamic, leaves: list):
         wanted = _wanted_options(self._optimised)
         common = [_surroundings(devices()[0].platform), str(wanted), str(_settings())]
         lowered = None
@@ -232,7 +230,7 @@ class Program:
                 _keep(key, program)
         return program
 
-    def _lowered(self, args: Any, named: Any) -> Any:
+    def _lowered(self, args, named):
         options = compiler_options(self._optimised) or None
         return jax.jit(self.__wrapped__, **self._options, compiler_options=options).lower(
             *args, **named
@@ -242,7 +240,7 @@ class Program:
         return len(self._made)
 
 
-def _kind(leaf: Any) -> Any:
+def _kind(leaf):
     """What a program depends on in an argument: shape and type, and where it lies."""
     if isinstance(leaf, jax.Array):
         return leaf.shape, leaf.dtype, leaf.weak_type, leaf.sharding if leaf.committed else None
@@ -251,7 +249,7 @@ def _kind(leaf: Any) -> Any:
     return type(leaf)
 
 
-def _settings() -> tuple[Any, ...]:
+def _settings() -> tuple:
     """Settings of the process, or of a ``with`` block, that change what is compiled."""
     return (
         jax.config.jax_enable_x64,
@@ -261,7 +259,7 @@ def _settings() -> tuple[Any, ...]:
     )
 
 
-def compiler_options(optimised: bool = True) -> dict[str, Any]:
+def compiler_options(optimised: bool = True) -> dict:
     """Options of the compiler, as far as this version of jaxlib knows them."""
     wanted = _wanted_options(optimised)
     every = QUICK | UNOPTIMISED if not on_accelerator() else wanted
@@ -269,7 +267,7 @@ def compiler_options(optimised: bool = True) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if name in known}
 
 
-def _wanted_options(optimised: bool) -> dict[str, Any]:
+def _wanted_options(optimised: bool) -> dict:
     backend = devices()[0].platform
     if backend != "cpu":
         return GPU if backend == "gpu" else {}
@@ -277,7 +275,7 @@ def _wanted_options(optimised: bool) -> dict[str, Any]:
 
 
 @functools.cache
-def _known(options: tuple[tuple[str, Any], ...]) -> frozenset[str]:
+def _known(options: tuple) -> frozenset[str]:
     """Names of the options that this jaxlib takes; tried together, as each trial compiles."""
     try:
         jax.jit(lambda: 0, compiler_options=dict(options))()
@@ -318,7 +316,7 @@ def size_class(rows: int, width: int = 1) -> int:
     return -(-rows // step) * step
 
 
-def padded(rows: Any, length: int) -> np.ndarray:
+def padded(rows, length: int) -> np.ndarray:
     """An array with its last row repeated up to ``length`` rows: arrays of few lengths."""
     rows = np.asarray(rows)
     return rows[np.minimum(np.arange(length), len(rows) - 1)]
@@ -332,7 +330,7 @@ def many_rows(count: int) -> int:
     return length
 
 
-def _load(key: str, devices: list[Any]) -> Any:
+def _load(key: str, devices: list):
     """The program that an earlier process kept under a key, or None."""
     content = _cache.read(key) if jax.process_count() == 1 else None
     if content is None:
@@ -341,9 +339,8 @@ def _load(key: str, devices: list[Any]) -> Any:
         payload, trees, lapack = pickle.loads(content)  # only the user can have written it
         if lapack:
             _initialise_lapack()
-        structures = map(jax.tree.structure, trees)
         return serialize_executable.deserialize_and_load(
-            payload, *structures, execution_devices=devices
+            payload, *map(jax.tree.structure, trees), execution_devices=devices
         )
     except Exception as error:  # whatever is wrong with it, the program can be made anew
         _log.debug("a kept program in %s cannot be used: %s", _cache.folder(), error)
@@ -351,7 +348,7 @@ def _load(key: str, devices: list[Any]) -> Any:
         return None
 
 
-def _keep(key: str, program: Any) -> None:
+def _keep(key: str, program) -> None:
     """Keep a program, if it can be taken out of this process."""
     if jax.process_count() > 1 or _cache.folder() is None:
         return
@@ -378,7 +375,7 @@ def _watch_cache_of_jax() -> None:
     cache has a folder now does not tell: one that was on is still searched after it is turned off.
     """
 
-    def notice(event: str, **_: Any) -> None:
+    def notice(event, **_):
         if event == "/jax/compilation_cache/cache_hits":
             _found_by_jax.here = True
 
@@ -395,7 +392,7 @@ def _initialise_lapack() -> None:
     jax.jit(jnp.linalg.cholesky).lower(jax.ShapeDtypeStruct((1, 1), np.float32))
 
 
-def _devices(static: Mapping[str, Any], leaves: list[Any]) -> list[Any]:
+def _devices(static: Mapping, leaves: list) -> list:
     """The devices that a program runs on: a mesh's, its arguments', or the default one."""
     meshes = [value for value in static.values() if isinstance(value, jax.sharding.Mesh)]
     if meshes:
@@ -410,7 +407,7 @@ class _HasNoName(Exception):
     """A value that a program depends on has no name that another process would understand."""
 
 
-def _described(value: Any, values: bool = True) -> str:
+def _described(value, values: bool = True) -> str:
     """A value in words that mean the same in every process; arrays by shape and type.
 
     Args:
@@ -450,7 +447,7 @@ def _described(value: Any, values: bool = True) -> str:
 
 
 @functools.cache
-def _name_of(value: Any) -> str:
+def _name_of(value) -> str:
     """Name of a function or class, if it is jaxlaw's or builtin and the name leads back to it."""
     module, name = value.__module__, value.__qualname__
     if module == "builtins":

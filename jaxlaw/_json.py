@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 _OURS = "jaxlaw "  # the field ``kind`` of every result begins so
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     """A value as JSON has it: infinities and NaN as strings, tables as rows, fields by name."""
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
@@ -53,7 +53,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def write_record(path: str | Path, record: Mapping[str, Any]) -> None:
+def write_record(path: str | Path, record: Mapping) -> None:
     """Write a record as JSON, with its digest."""
     text = json.dumps({**record, "digest": digest_of(record)}, indent=1, ensure_ascii=False) + "\n"
     write_atomic(path, lambda file: file.write_text(text, encoding="utf-8"))
@@ -94,14 +94,14 @@ def write_atomic(path: str | Path, write: Callable[[Path], Any]) -> None:
             beside.unlink(missing_ok=True)
 
 
-def kind_of(record: Mapping[str, Any]) -> str | None:
+def kind_of(record: Mapping) -> str | None:
     """What a record is: ``fit``, ``study``, ``allocation``, …; None if nothing says."""
     kind = record.get("kind")
     marked = isinstance(kind, str) and kind.startswith(_OURS)
     return kind.removeprefix(_OURS) if marked else None
 
 
-def read_record(path: str | Path, *kinds: str) -> dict[str, Any]:
+def read_record(path: str | Path, *kinds: str) -> dict:
     """The record in a file, without its digest.
 
     Args:
@@ -182,13 +182,13 @@ def _content(path: str | Path, kind: str) -> bytes:
         raise UsageError(f"cannot read {path}: {error.strerror}.{hint}") from None
 
 
-def digest_of(record: Mapping[str, Any]) -> str:
+def digest_of(record: Mapping) -> str:
     """SHA-256 of a record, whatever the order of its keys and the way its numbers are written."""
     text = json.dumps(_canonical(record), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _canonical(value: Any) -> Any:
+def _canonical(value):
     if isinstance(value, dict):
         return {name: _canonical(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -205,7 +205,7 @@ class RepeatedKey(ValueError):
     """An object of JSON has a key twice."""
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str):
     """The value of a JSON text, no object of which has a key twice.
 
     Raises:
@@ -215,7 +215,7 @@ def parse_json(text: str) -> Any:
     return json.loads(text, object_pairs_hook=_once)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple]) -> dict:
     record = dict(pairs)
     if len(record) < len(pairs):
         names = [name for name, _ in pairs]

@@ -47,7 +47,7 @@ def part(text: str = "", k: int = 0, n: int = 1) -> Iterator[Part]:
             _parts[-1].share = (k + 1) / n
 
 
-def parts(items: Sequence[Any], name: Callable[[Any], str], kind: str) -> Iterator[Any]:
+def parts(items: Sequence, name: Callable[[Any], str], kind: str) -> Iterator:
     """The items, each of which is a part of the work: ``law 2 of 5 (skaling)``."""
     for k, item in enumerate(items):
         of = f"{k + 1} of {len(items)} ({name(item)})" if len(items) > 1 else name(item)
@@ -71,7 +71,7 @@ def compiling(laws: int) -> Iterator[Callable[[Any], None]]:
     """Programs of so many laws are compiled while the body runs; what it gives counts one."""
     _compiling[1] += laws
 
-    def count(_: Any) -> None:
+    def count(_):
         _compiling[0] += 1
 
     try:
@@ -110,7 +110,7 @@ class Display:
         self._due, self._named = 0.0, ""
         self._start = time.monotonic() + delay
         self._first = (0.0, 1.0)  # time and share of the first report: before it, all compiles
-        self._bar: Any = None  # False where there is none
+        self._bar = None  # False where there is none
         _displays.append(self)
 
     def show(self) -> None:
@@ -137,7 +137,7 @@ class Display:
             self._bar.stop()
 
 
-def _bar() -> Any:
+def _bar():
     """A bar on a terminal or in a notebook."""
     try:
         from rich.console import Console  # comes with the command, an extra

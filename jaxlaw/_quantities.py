@@ -10,7 +10,6 @@ import math
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,7 @@ SHARE = "share"  # of 1, as a unit: written in percent
 RATIO = "ratio"  # of two counts, as a unit: written without one
 
 HUGE = 1e100  # beyond it products of two overflow
+UNKNOWN = (math.nan, math.nan)  # an unknown range
 
 _NOUNS = {
     "parameters": ("parameter", "parameters", "param", "params"),
@@ -72,7 +72,7 @@ def single_things(text: str, noun: str = "") -> float | None:
     return float(Decimal(match[1]) * Decimal(UNIT_NAMES.get(match[2].upper(), 1)))
 
 
-def in_unit(value: Any, unit: float, noun: str = "") -> Any:
+def in_unit(value, unit: float, noun: str = ""):
     """Quantities of a user in the unit of his runs: texts that say their unit become numbers.
 
     Args:
@@ -106,14 +106,14 @@ def in_unit(value: Any, unit: float, noun: str = "") -> Any:
         return value
 
 
-def says_unit(value: Any) -> bool:
+def says_unit(value) -> bool:
     """Whether a value is a text that says its unit, or holds such texts alone."""
     if isinstance(value, list | tuple):
         return bool(value) and all(map(says_unit, value))
     return isinstance(value, str) and single_things(value) is not None
 
 
-def checked_number(name: str, value: Any, domain: str = "positive", unit: float = 1.0) -> float:
+def checked_number(name: str, value, domain: str = "positive", unit: float = 1.0) -> float:
     """The number; raises UsageError where it is none, or outside its domain (times its unit)."""
     try:
         number = real_numbers(value).item()
@@ -243,8 +243,7 @@ def grouped(value: float, digits: int = 3) -> str:
 
 def exponential(value: float, digits: int = 3) -> str:
     """A number to so many digits, its exponent without sign and zeros: ``1e25``, ``1.5e-7``."""
-    text = f"{value:.{digits}g}"
-    return re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", text)
+    return re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", f"{value:.{digits}g}")
 
 
 def mistaken_unit(
@@ -270,7 +269,7 @@ def mistaken_unit(
         return None
     least, most = min(plausible[0], low / _NEAR), max(plausible[1], high * _NEAR)
 
-    def distance(count: float) -> float:
+    def distance(count):
         return max(low / count, count / high, 1.0)
 
     for value in {float(values.min()), float(values.max())}:

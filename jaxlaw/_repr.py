@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
-from typing import Any
 
 
 class _Short(reprlib.Repr):
@@ -15,20 +14,20 @@ class _Short(reprlib.Repr):
         self.maxdict = self.maxlist = self.maxtuple = 6
         self.maxother = self.maxstring = 60
 
-    def repr_ndarray(self, value: Any, level: int) -> str:
+    def repr_ndarray(self, value, level: int) -> str:
         few = value.size <= self.maxlist
         return str(value.tolist()) if few else f"{value.dtype} {value.shape}"
 
     repr_ArrayImpl = repr_ndarray  # of JAX
 
-    def repr_DataFrame(self, value: Any, level: int) -> str:
+    def repr_DataFrame(self, value, level: int) -> str:
         return f"DataFrame {value.shape}"
 
     def repr_float(self, value: float, level: int) -> str:
         return f"{value:.6g}"
 
 
-def short_repr(container: Any) -> str:
+def short_repr(container) -> str:
     """The ``__repr__`` of a dataclass or named tuple with long fields, without defaults.
 
     Example:

@@ -201,11 +201,9 @@ class Result:
     def _all_shown(self) -> list[pd.DataFrame]:
         """Its numbers as a table, then its tables, as a notebook shows them."""
         rows = [(name, one.number, one.interval) for name, one in self.quantities.items()]
-        head = ["quantity", "value", f"{self._level} interval"]
-        numbers = pd.DataFrame(rows, columns=head)
+        numbers = pd.DataFrame(rows, columns=["quantity", "value", f"{self._level} interval"])
         numbers = numbers.loc[:, (numbers != "").any()]  # intervals, where there are any
-        tables = [self.readable(table) for table in self.shown().values()]
-        return [numbers] * bool(rows) + tables
+        return [numbers] * bool(rows) + [self.readable(table) for table in self.shown().values()]
 
     def __repr__(self) -> str:
         """The summary."""
@@ -275,10 +273,9 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Its fields as JSON has them; infinities and NaN as strings, tables as rows."""
         head = {"kind": f"jaxlaw {self.kind_name}", "schema": SCHEMA, "next_step": self.next_step}
-        values = {
-            _KEYS.get(name, name): getattr(self, name) for name in _typed.in_files(type(self))
-        }
-        return head | records.plain(values)
+        return head | records.plain(
+            {_KEYS.get(name, name): getattr(self, name) for name in _typed.in_files(type(self))}
+        )
 
     def save(self, path: str | Path) -> None:
         """Write it as one JSON file with a digest, which :func:`jaxlaw.load` reads.
@@ -297,7 +294,7 @@ class Result:
         table = next(iter(self.tables.values()), pd.DataFrame(rows))
         records.write_atomic(path, lambda file: table.to_csv(file, index=False))
 
-    def _file_record(self) -> dict[str, Any]:
+    def _file_record(self) -> dict:
         """What its files hold: :meth:`to_dict`, and what only reading or a picture needs."""
         return self.to_dict()
 
@@ -321,7 +318,7 @@ class Result:
             return cls._read(record)
 
     @classmethod
-    def _read(cls, record: Any, where: str = "") -> Self:
+    def _read(cls, record, where: str = "") -> Self:
         """The result of a record, or of a field of one; raises ValueError."""
         kind = records.kind_of(record) if isinstance(record, dict) else None
         of = _class_of(kind) if kind else None
@@ -340,7 +337,7 @@ class Result:
             raise type(error)(inner) from None
 
     @classmethod
-    def _read_fields(cls, record: dict[str, Any]) -> Self:
+    def _read_fields(cls, record: dict) -> Self:
         hints = typing.get_type_hints(cls, include_extras=True)
         keys = {_KEYS.get(name, name): name for name in _typed.in_files(cls)}
         given = {k: v for k, v in record.items() if k not in ("kind", "schema", "next_step")}
@@ -349,7 +346,7 @@ class Result:
         return cls(**cls._consistent(values))
 
     @classmethod
-    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _consistent(cls, values: dict) -> dict:
         """The fields that were read, held against each other.
 
         Raises:
@@ -429,7 +426,7 @@ def level_in_words(level: float) -> str:
     return f"{100 * level:.4g}%"
 
 
-def _cell(value: Any, unit: str, worth: float) -> str:
+def _cell(value, unit: str, worth: float) -> str:
     """A cell of a table for people, without the unit, which the head has."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
         return "" if value is None else str(value)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 #: Share of a value: the order of a few hundred sums and products in float64 changes less, and what
@@ -14,7 +12,7 @@ ROUNDING = 1e-12
 SAME = 1e-9
 
 
-def ranks(values: Any) -> np.ndarray:
+def ranks(values) -> np.ndarray:
     """(n,) the rank of each value, from 0; values that differ by rounding alone have the same.
 
     Values that were computed (a share as 1 minus another, tokens as 20 times the size) are equal on
@@ -30,7 +28,7 @@ def ranks(values: Any) -> np.ndarray:
     return result
 
 
-def merged(values: Any) -> np.ndarray:
+def merged(values) -> np.ndarray:
     """(n,) the values, the largest of those that differ by rounding alone in place of each."""
     values = np.array(values, float)
     order, rank = _rank(values)
@@ -49,7 +47,7 @@ def _rank(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return order, np.cumsum(np.r_[[0] * (len(values) > 0), (low != high) & ~near], dtype=int)
 
 
-def first_largest(values: Any, within: float = ROUNDING) -> int:
+def first_largest(values, within: float = ROUNDING) -> int:
     """The place of the largest value; of several as large, the first.
 
     Args:
@@ -65,6 +63,6 @@ def first_largest(values: Any, within: float = ROUNDING) -> int:
     )
 
 
-def first_least(values: Any, within: float = ROUNDING) -> int:
+def first_least(values, within: float = ROUNDING) -> int:
     """The place of the least value; of several as small, the first: as :func:`first_largest`."""
     return first_largest(-np.asarray(values, float), within)

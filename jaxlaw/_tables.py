@@ -32,7 +32,7 @@ _KINDS = {
 }  # fmt: skip
 # Numbers as written, to the last bit: what pandas does by itself from 3.1 on.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
-_EXACT: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+_EXACT = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 _FORMATS = "CSV, TSV, JSON, JSON lines or Parquet (CSV, TSV and JSON also gzipped)"
 
 
@@ -102,11 +102,11 @@ def read_table(source: Any, name: str | None = None) -> Table:
     return table
 
 
-def _error(label: str, message: str, **where: Any) -> DataError:
+def _error(label: str, message: str, **where) -> DataError:
     return DataError(f"{label}: {message}", file=label, **where)
 
 
-def _several(source: Any) -> list[Path]:
+def _several(source) -> list[Path]:
     """The files of a list, a folder or a glob; none of anything else."""
     if isinstance(source, list | tuple) and source:
         if not all(isinstance(path, str | os.PathLike) for path in source):
@@ -146,7 +146,7 @@ def short_names(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     return {path: "/".join(path[max(shared, len(path) - depth) :]) for path in distinct}
 
 
-def is_table(source: Any) -> bool:
+def is_table(source) -> bool:
     """Whether an object in memory is a whole table: not a path, and not a column."""
     if isinstance(source, pd.DataFrame | Mapping):
         return True
@@ -159,7 +159,7 @@ def is_table(source: Any) -> bool:
     return hasattr(source, "columns") and any(hasattr(source, protocol) for protocol in protocols)
 
 
-def _as_pandas(source: Any, label: str) -> pd.DataFrame:
+def _as_pandas(source, label: str) -> pd.DataFrame:
     """A table in memory as a DataFrame of its own."""
     if isinstance(source, pd.DataFrame):
         return source.copy()
@@ -177,12 +177,11 @@ def _as_pandas(source: Any, label: str) -> pd.DataFrame:
 
         return pyarrow.table(source).to_pandas()
     except ImportError:  # polars' to_pandas needs pyarrow, too
-        columns = {column: list(source[column]) for column in source.columns}
-        return _from_mapping(columns, label)
+        return _from_mapping({column: list(source[column]) for column in source.columns}, label)
 
 
-def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
-    def plain(values: Any) -> Any:  # columns of pandas and single values as they are
+def _from_mapping(source: Mapping, label: str) -> pd.DataFrame:
+    def plain(values):  # columns of pandas and single values as they are
         is_foreign = hasattr(values, "__array__") and not isinstance(values, pd.Series | pd.Index)
         return plain_array(values) if is_foreign else values
 
@@ -192,7 +191,7 @@ def _from_mapping(source: Mapping[Any, Any], label: str) -> pd.DataFrame:
         raise _error(label, f"not a table of 1-D columns of one length: {error}") from error
 
 
-def _content(source: Any, name: str | None) -> tuple[bytes | str, str, str]:
+def _content(source, name: str | None) -> tuple[bytes | str, str, str]:
     """Content, name for messages and kind (maybe ``""``) of a path or stream."""
     if isinstance(source, str) and source == "-":
         label = name or "standard input"
@@ -289,8 +288,7 @@ def _csv(text: str, label: str, separator: str) -> Table:
         message = f"line {line} has {width} fields, the header has {records[0][1]}; complete it"
         raise _error(label, f"{message}, or quote fields that hold {separator!r}", row=line)
     if len(frame) != len(records) - 1:
-        message = "quotes or line ends are not those of a CSV file; write it again"
-        raise _error(label, message)
+        raise _error(label, "quotes or line ends are not those of a CSV file; write it again")
     # Those of pandas number a name that occurs twice, which is refused.
     named = zip(frame.columns, header, strict=True)
     frame.columns = [str(own).strip() or str(column) for column, own in named]
@@ -316,7 +314,7 @@ def _json(text: str, label: str) -> Table:
     return Table(_records(value, range(1, len(value) + 1)), label, "record")
 
 
-def _records(records: list[dict[str, Any]], rows: Any = None) -> pd.DataFrame:
+def _records(records: list[dict], rows=None) -> pd.DataFrame:
     """Records as a table; of an object in one, ``{"train": {"lr": …}}``, column ``train.lr``."""
     nested = any(isinstance(cell, dict) for record in records for cell in record.values())
     frame = pd.json_normalize(records) if nested else pd.DataFrame(records)
@@ -336,5 +334,4 @@ def _json_lines(text: str, label: str) -> Table:
         if not isinstance(records[number], dict):
             message = f"line {number} is not a record; write one {{column: value}} per line"
             raise _error(label, message, row=number)
-    rows = pd.Index([*records], name="line")
-    return Table(_records([*records.values()], rows), label, "line")
+    return Table(_records([*records.values()], pd.Index([*records], name="line")), label, "line")

@@ -84,7 +84,7 @@ Count = Annotated[int, Between(1, 10**9)]
 class _Wrong(Exception):
     """A value is of the wrong kind; says where within it, and what it must be."""
 
-    def __init__(self, where: str, value: Any, must: str) -> None:
+    def __init__(self, where: str, value, must: str) -> None:
         self.where, self.value, self.must = where, value, must
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
     # Hints are read at the first call: a name in them may be defined below the function, and
     # reading those of all public functions would slow down the import.
     @functools.cache
-    def hints() -> dict[str, Any]:
+    def hints():
         names = dict(getattr(function, "__globals__", {}))
         return {
             name: meaning(parameter.annotation, names)
@@ -138,12 +138,12 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 @functools.cache
-def option_kinds(options: type) -> dict[str, Any]:
+def option_kinds(options: type) -> dict:
     """The keywords of a ``TypedDict`` that functions take as ``**options``, and their kinds."""
     return typing.get_type_hints(options, include_extras=True)
 
 
-def _refuse_unknown(function: str, options: Mapping[str, Any], names: Sequence[str]) -> None:
+def _refuse_unknown(function: str, options: Mapping, names: Sequence[str]) -> None:
     """Refuse keywords that are none of the names."""
     for name in options:
         if name not in names:
@@ -152,7 +152,7 @@ def _refuse_unknown(function: str, options: Mapping[str, Any], names: Sequence[s
             raise UsageError(message)
 
 
-def meaning(annotation: Any, names: dict[str, Any]) -> Any:
+def meaning(annotation, names: dict):
     """The type an annotation stands for; Any where it is unknown at run time."""
     if not isinstance(annotation, str):
         return annotation
@@ -238,7 +238,7 @@ def load(value: Any, hint: Any, name: str) -> Any:
     return hint(**{k: load(item, hints[k], f"{name}.{k}") for k, item in record.items()})
 
 
-def only(record: dict[str, Any], names: Sequence[str], where: str) -> dict[str, Any]:
+def only(record: dict, names: Sequence[str], where: str) -> dict:
     """An object of a JSON file, with these names and no others; raises ValueError.
 
     Args:
@@ -267,7 +267,7 @@ def in_files(cls: type) -> list[str]:
 READERS: dict[type, Callable[[Any, str], Any]] = {}
 
 
-def _check(value: Any, kind: Any, where: str) -> Any:
+def _check(value, kind, where: str):
     """An argument as a type hint has it; raises :class:`_Wrong`.
 
     Args:
@@ -326,8 +326,7 @@ def _check(value: Any, kind: Any, where: str) -> Any:
                 if np.isnan(np.asarray(value, float)).any():
                     raise _Wrong(where, np.nan, "numbers that are known")
                 return value
-        kinds = [member] * len(value) if one_kind else members
-        each = enumerate(zip(value, kinds, strict=True))
+        each = enumerate(zip(value, [member] * len(value) if one_kind else members, strict=True))
         items = [_check(item, one, f"{where}[{k}]") for k, (item, one) in each]
         return tuple(items) if origin is tuple else items
     if origin in _SCALARS:
@@ -350,7 +349,7 @@ _SCALARS = {
 }  # fmt: skip
 
 
-def _scalar(value: Any, kind: Any, where: str) -> Any:
+def _scalar(value, kind, where: str):
     """A number, an integer, a boolean, a text, or None."""
     must = _SCALARS[kind]
     if kind in (float, int) and is_number(value):
@@ -379,7 +378,7 @@ def _scalar(value: Any, kind: Any, where: str) -> Any:
     raise _Wrong(where, value, must)
 
 
-def _short(value: Any) -> str:
+def _short(value) -> str:
     if isinstance(value, int) and abs(value) > _LARGEST:
         return "a number too long to print"
     shown = " ".join(repr(value).split())

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +35,7 @@ def parsed(text: str, argument: str = "where") -> tuple[ast.expr, dict[str, str]
     """
     quoted = {}
 
-    def identifier(match: re.Match[str]) -> str:  # texts stay as they are
+    def identifier(match):  # texts stay as they are
         return quoted.setdefault(match[1], f"_{len(quoted)}_") if match[1] else match[0]
 
     try:
@@ -86,7 +85,7 @@ class _Nots(ast.NodeTransformer):
 
 
 def evaluate(
-    text: str, table: Mapping[Any, Any], source: str, word: str = "row", argument: str = "where"
+    text: str, table: Mapping, source: str, word: str = "row", argument: str = "where"
 ) -> tuple[np.ndarray, np.ndarray]:
     """(n,) values, False or NaN where a named cell is missing; (n,) whether one is.
 
@@ -155,9 +154,7 @@ def evaluate(
     return np.where(missing, gap, found), missing
 
 
-def rows_where(
-    where: Any, table: Mapping[Any, Any], source: str, word: str = "row"
-) -> tuple[np.ndarray, str]:
+def rows_where(where, table: Mapping, source: str, word: str = "row") -> tuple[np.ndarray, str]:
     """(n,) rows that a condition or a mask keeps, and what a message says of empty cells."""
     if isinstance(where, str):
         keep, missing = evaluate(where, table, source, word)
@@ -169,6 +166,5 @@ def rows_where(
     return keep, f"; an empty cell leaves out {missing.sum()} more" if missing.any() else ""
 
 
-def _error(argument: str, text: str, what: str, **where: Any) -> UsageError:
-    message = f"{argument}: '{text:.200}': {what}"
-    return UsageError(message, **where)
+def _error(argument: str, text: str, what: str, **where) -> UsageError:
+    return UsageError(f"{argument}: '{text:.200}': {what}", **where)

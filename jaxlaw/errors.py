@@ -92,7 +92,7 @@ class UsageError(JaxlawError):
     """
 
 
-def _plain(value: Any) -> Any:
+def _plain(value):
     """A number of numpy as one of Python, so that it prints as what it is."""
     return value.item() if getattr(value, "ndim", None) == 0 else value
 

@@ -21,6 +21,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal
 
 import jax
@@ -143,7 +144,7 @@ def cosine(peak: float, steps: StepCount, final: float = 0.0) -> Schedule:
         [0.883, 0.6, 0.317, 0.2]
     """
 
-    def curve(t: np.ndarray) -> np.ndarray:
+    def curve(t):
         return final + (peak - final) * (0.5 + 0.5 * np.cos(np.pi * t / steps))
 
     return _schedule("cosine", curve, steps)
@@ -220,9 +221,8 @@ def wsd(
     count = round(decay * steps) if decay_steps is None else decay_steps
     _check_within("decay_steps", count, steps)
 
-    def curve(t: np.ndarray) -> np.ndarray:
-        share = np.clip((t - (steps - count)) / max(count, 1), 0, 1)
-        return _DECAYS[shape](peak, final, share)
+    def curve(t):
+        return _DECAYS[shape](peak, final, np.clip((t - (steps - count)) / max(count, 1), 0, 1))
 
     return _schedule("wsd", curve, steps)
 
@@ -250,8 +250,7 @@ def warmup(schedule: Schedule, steps: StepCount, start: float = 0.0) -> Schedule
     """
     if schedule.boundary is not None:
         raise UsageError("warm up the phase, then join: join(first, warmup(second, …))")
-    rise = linear(start, steps, schedule.initial_lr)
-    rates = np.concatenate([rise.rates, schedule.rates])
+    rates = np.concatenate([linear(start, steps, schedule.initial_lr).rates, schedule.rates])
     return Schedule(rates, start, None, f"warmup+{schedule.name}")
 
 
@@ -304,8 +303,7 @@ def from_optax(schedule: Callable[[Any], Any], steps: StepCount, count: int = 0)
         rates = np.array([float(schedule(int(step))) for step in counts])
     except Exception as error:  # the user's own function
         raise UsageError(f"schedule(count) does not give a learning rate: {error}") from error
-    name = getattr(schedule, "__name__", "optax")
-    return Schedule(rates[1:], float(rates[0]), None, name)
+    return Schedule(rates[1:], float(rates[0]), None, getattr(schedule, "__name__", "optax"))
 
 
 @checked
@@ -331,9 +329,7 @@ def parse(text: str) -> Schedule:
     """  # noqa: E501
     # A plus sign inside a number, 1e+4, is followed by a digit; a phase begins with a letter.
     phases = [_parse_phase(phase) for phase in re.split(r"\+(?=\s*[A-Za-z_])", text)]
-    if len(phases) > 2:
-        raise UsageError(f"{text!r} has {len(phases)} phases; '+' joins two at most")
-    return join(*phases) if len(phases) == 2 else phases[0]
+    return reduce(join, phases)
 
 
 _NAMED: dict[str, Callable[..., Schedule]] = {
@@ -354,7 +350,7 @@ def _parse_phase(text: str) -> Schedule:
             f"{name} takes {', '.join(accepted)}, as name=value; not {part!r}."
             f"{nearest(part.partition('=')[0], accepted)}"
         )
-    values: dict[str, Any] = dict(named)
+    values = dict(named)
     for key in named.keys() - {"shape"}:
         try:
             values[key] = float(named[key])

@@ -49,10 +49,7 @@ COMMANDS = {
         "influence": "jaxlaw.cli._commands:influence",
         "identifiability": "jaxlaw:identifiability",
     },
-    "Show": {
-        "plot": "jaxlaw.cli._commands:plot",
-        "report": "jaxlaw.cli._commands:report",
-    },
+    "Show": {"plot": "jaxlaw.cli._commands:plot", "report": "jaxlaw.cli._commands:report"},
     "Next runs": {
         "design steps": "jaxlaw.design:evaluation_steps",
         "design next": "jaxlaw.design:next_runs",
@@ -135,7 +132,7 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _call(words: list[str], **options: Any) -> Any:
+def _call(words: list[str], **options):
     return make_app()(
         words, result_action="return_value", print_error=False, exit_on_error=False, **options
     )

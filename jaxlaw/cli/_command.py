@@ -57,8 +57,7 @@ def _output(
     out: Annotated[
         Path | None,
         Parameter(
-            alias="-o",
-            help="File to write: JSON; the table as CSV; the picture as PNG, PDF, SVG.",
+            alias="-o", help="File to write: JSON; the table as CSV; the picture as PNG, PDF, SVG."
         ),
     ] = None,
     json: Annotated[bool, Parameter(help="Print JSON, and nothing else.")] = False,
@@ -90,7 +89,7 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
     # Files come first, and what must be given before what may be left out.
     parameters.sort(key=lambda one: (one.kind, one.default is not one.empty))
 
-    def command(*files: str | None, **given: Any) -> int:
+    def command(*files, **given):
         said = {name: given.pop(name, one.default) for name, one in ending.items()}
         names = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
         given |= dict(zip(names, files, strict=False))
@@ -107,13 +106,12 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
     about = [_plain(re.sub(r"(?<=\S)\n(?=\w)", " ", lead).strip())]  # a paragraph is a line
     if shell := re.search(r"Shell:\n((?:    .*\n?)+)", text):
         about.append(" ".join(["Example:", *(s.strip(" \\") for s in shell[1].splitlines())]))
-    epilogue = "\n\n".join(filter(None, about))
-    app = App(name=name, help_epilogue=epilogue, help_format="plaintext")
+    app = App(name=name, help_epilogue="\n\n".join(filter(None, about)), help_format="plaintext")
     app.default(command)
     return app
 
 
-def _arguments(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def _arguments(function: Callable) -> dict[str, inspect.Parameter]:
     """The arguments of a function that a command takes, with types in place of their texts.
 
     Keywords of a TypedDict are listed; a function that takes loss curves also takes how these are
@@ -160,7 +158,7 @@ def _reads_table(arguments: Collection[str]) -> bool:
     return "table" in arguments or "runs" in arguments and "columns" not in arguments
 
 
-def _union(hint: Any) -> list[Any]:
+def _union(hint) -> list:
     """The types of a hint, without None and ranges."""
     if get_origin(hint) is Annotated:
         return _union(get_args(hint)[0])
@@ -169,15 +167,15 @@ def _union(hint: Any) -> list[Any]:
     return [] if hint is type(None) else [hint]
 
 
-def _origins(hint: Any) -> set[Any]:
+def _origins(hint) -> set:
     return {get_origin(kind) or kind for kind in _union(hint)}
 
 
-def _is_mapping(hint: Any) -> bool:
+def _is_mapping(hint) -> bool:
     return bool(_origins(hint) & {collections.abc.Mapping, dict})
 
 
-def _native(hint: Any) -> Any:
+def _native(hint):
     """The hint that the parser reads by itself: a number, a text, a flag, one of some words."""
     if len(kinds := _union(hint)) != 1:
         return None
@@ -238,9 +236,7 @@ def _option(one: inspect.Parameter, text: str, is_own: bool) -> inspect.Paramete
     )
 
 
-def _call(
-    function: Callable[..., Any], arguments: Mapping[str, inspect.Parameter], given: dict[str, Any]
-) -> Any:
+def _call(function: Callable, arguments: Mapping[str, inspect.Parameter], given: dict):
     """The result of a function for what a command line says."""
     values = {
         name: _read(name, one, given[name])
@@ -275,7 +271,7 @@ def _call(
     return function(*files, **values, **({"out": given["out"]} if "out" in given else {}))
 
 
-def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
+def _read(name: str, one: inspect.Parameter, text):
     """An argument's value from its text or texts."""
     hint, origins = one.annotation, _origins(one.annotation)
     if not isinstance(text, str | list):  # the parser has read it
@@ -331,7 +327,7 @@ def _read(name: str, one: inspect.Parameter, text: Any) -> Any:
     return value if isinstance(value, list) or {int, float} & origins else [value]
 
 
-def _read_curves(values: dict[str, Any]) -> None:
+def _read_curves(values: dict) -> None:
     """Read the table as loss curves, in place, for a law of such, if it has no areas itself."""
     along = {name: values.pop(name) for name in _CURVES if name in values}
     law = next((values[n] for n in ("law", "laws", "result") if n in values), None)
@@ -370,7 +366,7 @@ def _plain(text: str) -> str:
     return text.replace("``", "").replace("::\n", ":\n")
 
 
-def _described(function: Callable[..., Any]) -> dict[str, str]:
+def _described(function: Callable) -> dict[str, str]:
     """Argument → its description, the first sentence; of others' docstrings where it has none."""
     module = import_module(function.__module__)
     beside = [one for one in vars(module).values() if inspect.isfunction(one)]

@@ -50,7 +50,7 @@ def run(
             raise UsageError(f"cannot write {out}: give a file in a folder that you can write to")
         if out.suffix.lower() not in _WRITTEN:
             raise UsageError(
-                f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf, .svg or .html",
+                f"out: no {out.suffix} is written; give .json, .csv, .png, .pdf, .svg or .html"
             )
         for name, text in {**given, "law_file": law_file, "out": None}.items():
             for file in map(str, text if isinstance(text, list) else [text]):
@@ -86,7 +86,7 @@ def run(
     return int(any(note.severity == "error" for note in result.notes))
 
 
-def _in_shell(step: str, given: Mapping[str, Any]) -> str:
+def _in_shell(step: str, given: Mapping) -> str:
     """What to do next as the shell has it: with ``jaxlaw forecast`` in place of ``jl.forecast``.
 
     Its runs are read as those of the command, else as those of its fit. Empty where no command

@@ -141,7 +141,7 @@ def continual_run(text: str) -> Any:
     """
     *base, own = [parse_spec(part) for part in text.split("+")]
 
-    def made(kind: Any, spec: Any, *before: Any) -> Any:
+    def made(kind, spec, *before):
         try:
             return kind(*before, shape=spec.name, **{k: value(v) for k, v in spec.named.items()})
         except TypeError as error:

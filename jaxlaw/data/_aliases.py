@@ -117,7 +117,7 @@ def _holds(cells: pd.Series, name: str, unit: float | None) -> bool:
     return unit is None or low <= np.nanmedian(np.array(values, float)) * unit <= high / 100
 
 
-def parts_of(column: Any, present: Collection[Any]) -> list[Any]:
+def parts_of(column, present: Collection) -> list:
     """The columns that together name a run: ``["size", "seed"]``, or in one text ``size,seed``."""
     if isinstance(column, list | tuple):
         return list(column)
@@ -127,7 +127,7 @@ def parts_of(column: Any, present: Collection[Any]) -> list[Any]:
     return parts if len(parts) > 1 and any(part in present for part in parts) else [column]
 
 
-def is_there(column: Any, present: Collection[Any]) -> bool:
+def is_there(column, present: Collection) -> bool:
     """Whether a table has a column, or all columns of an expression."""
     if all(part in present for part in parts_of(column, present)):
         return True

@@ -80,8 +80,7 @@ class Location:
         """Raise DataError where rows (n,) are bad: names them, their values, and what to do."""
         if bad.any():
             labels, values = np.asarray(labels)[bad], np.asarray(values)[bad]
-            message = f"{self}: {self.rows(labels, values)}: {remedy}"
-            raise self.error(message, labels[0], values[0])
+            raise self.error(f"{self}: {self.rows(labels, values)}: {remedy}", labels[0], values[0])
 
 
 @dataclass(frozen=True)
@@ -194,7 +193,7 @@ def fractions(values: np.ndarray, location: Location, labels: np.ndarray) -> np.
     return np.where(finite, np.clip(values, 0.0, 1.0), values)
 
 
-def raw_units(name: str, unit: Any) -> float:
+def raw_units(name: str, unit) -> float:
     """Raw units per unit of a column, from a positive number, its text, or K, M, B, T.
 
     Raises:
@@ -213,7 +212,7 @@ def raw_units(name: str, unit: Any) -> float:
     return scale
 
 
-def format_values(values: Iterable[Any]) -> list[str]:
+def format_values(values: Iterable) -> list[str]:
     """Values for labels: with six digits, or more where these do not distinguish them."""
     values = list(values)
     if not all(isinstance(value, float) for value in values):

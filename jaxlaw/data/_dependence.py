@@ -61,7 +61,7 @@ class RunGroups:
 
 
 def run_groups(
-    table: pd.DataFrame, inputs: Mapping[str, np.ndarray], names: Mapping[str, Any]
+    table: pd.DataFrame, inputs: Mapping[str, np.ndarray], names: Mapping
 ) -> RunGroups | None:
     """What looks like runs of several rows each; None where nothing does.
 
@@ -98,12 +98,12 @@ def run_groups(
     return None
 
 
-def _members(columns: Sequence[Any]) -> np.ndarray | None:
+def _members(columns: Sequence) -> np.ndarray | None:
     """(n,) the numbers of :func:`equal_rows`; None where a cell is empty."""
     return None if any(pd.isna(values).any() for values in columns) else equal_rows(columns)
 
 
-def equal_rows(columns: Sequence[Any]) -> np.ndarray:
+def equal_rows(columns: Sequence) -> np.ndarray:
     """(n,) number, from 0 in the order of the rows, of the group of rows equal in all columns."""
     members = np.zeros(len(columns[0]), int)
     for values in columns:
@@ -112,7 +112,7 @@ def equal_rows(columns: Sequence[Any]) -> np.ndarray:
     return members
 
 
-def order_along(table: pd.DataFrame, inputs: Mapping[str, Any]) -> np.ndarray:
+def order_along(table: pd.DataFrame, inputs: Mapping) -> np.ndarray:
     """(n,) what the rows of a run are put in order by: tokens, steps, or the table's own order."""
     for source, names in ((inputs, _ALONG), (table, _STEPS)):
         for name in names:

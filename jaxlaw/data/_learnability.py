@@ -6,7 +6,7 @@ compare domains by runs of one base model, one mixture and one schedule.
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ def learnability_coefficients(
                 file=runs.source,
                 column="step",
             )
-        of_domain = dataclasses.replace(runs, table=at)
+        of_domain = replace(runs, table=at)
         bad = ~((at["loss"] > 0) & (at["loss"] < np.inf)).to_numpy()
         refuse_rows(of_domain, "loss", bad, f"losses of {domain} must be positive")
         remedy = f"several losses of {domain}; keep one, or say by= which column names the domain"

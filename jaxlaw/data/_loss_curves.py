@@ -7,9 +7,8 @@ has a schedule with a boundary (``schedules.join``), and its steps count over bo
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -135,7 +134,7 @@ class LossCurves(RunsSource):
             areas = areas_along(one.schedule, at, options, one.S1_before, one.phase, one.batch)
             for name, values in areas.items():
                 columns[name][index] = values[back]
-        return dataclasses.replace(
+        return replace(
             self.rows,
             table=self.table.assign(**columns),
             area_options=options,
@@ -192,12 +191,12 @@ class LossCurves(RunsSource):
             raise DataError(f"{source}: none of {len(keep)} rows is kept", file=source)
         weight, reading = self.rows.weight, self.rows.reading or Reading()
         lost = dict.fromkeys((*reading.lost, "rows chosen by only() or without()"))
-        rows = dataclasses.replace(
+        rows = replace(
             self.rows,
             table=self.table[keep],
             weight=None if weight is None else weight[keep],
             notes=(*self.rows.notes, *notes),
-            reading=dataclasses.replace(reading, lost=tuple(lost)),
+            reading=replace(reading, lost=tuple(lost)),
         )
         left = {*rows.table["run"]}
         return LossCurves(rows, {r: one for r, one in self.run_schedules.items() if r in left})
@@ -286,11 +285,14 @@ def read_loss_curves(
     keep = has_loss(every.table, of_corpora or _LOSSES)
     if not keep.all():
         message = (
-            f"{int((~keep).sum())} of {len(keep)} rows have no loss, as of other metrics, and are "
-            "left out; learning rates that they log count"
+            f"{every.source}: {int((~keep).sum())} of {len(keep)} rows have no loss, as of other "
+            "metrics, and are left out; learning rates that they log count"
         )
-        weights = None if every.weight is None else every.weight[keep]
-        rows = every.noted("filtered", message, table=every.table[keep], weight=weights)
+        rows = replace(
+            every, table=every.table[keep],
+            weight=None if every.weight is None else every.weight[keep],
+            notes=(*every.notes, Note("filtered", "info", message)),
+        )  # fmt: skip
     file, at_step, rates = rows.source, rows.location("step"), rows.location("lr")
     # Parsed once, so that runs of one line share it, and their areas are computed once.
     schedule = None if schedule is None else as_schedule(schedule)
@@ -337,8 +339,8 @@ def read_loss_curves(
             )
         alone = "phase" in own and one.schedule.boundary is None
         phase = _of_run("phase", "phase", own, rows) if alone else "pt"
-        one = dataclasses.replace(one, S1_before=before or 0.0, phase=phase)
-        one = dataclasses.replace(one, batch=_batch(batch, one, logs[run], rows))
+        one = replace(one, S1_before=before or 0.0, phase=phase)
+        one = replace(one, batch=_batch(batch, one, logs[run], rows))
         done = one.steps_done(own)
         if len(phases) == 2 and one.schedule.boundary is not None and all(map(len, phases)):
             if phases[1]["step"].min() > phases[0]["step"].max():
@@ -362,7 +364,7 @@ def read_loss_curves(
     return LossCurves(rows, followed)
 
 
-def _is_line(cell: Any) -> bool:
+def _is_line(cell) -> bool:
     """Whether a cell of a column ``schedule`` says the learning rates, and is no mere name."""
     return isinstance(cell, Schedule) or (isinstance(cell, str) and ":" in cell)
 
@@ -373,7 +375,7 @@ def _curve_columns(runs: Runs) -> Runs:
     Steps in a unit of their own, such as tokens, are rounded to whole ones.
     """
     table = runs.table.rename(columns={name: f"{name} (as in the file)" for name in AREAS})
-    runs = dataclasses.replace(runs, table=table)
+    runs = replace(runs, table=table)
     refuse = partial(refuse_rows, runs)
     if "step" not in table:
         shown = map(runs.user_name, table.columns)
@@ -407,10 +409,10 @@ def _curve_columns(runs: Runs) -> Runs:
         made["phase"] = table["phase"].map(lambda text: str(text).strip().lower())
         remedy = "phases are pt (pre-training) and cpt; rename it if it means something else"
         refuse("phase", ~made["phase"].isin(["pt", "cpt"]).to_numpy(), remedy)
-    return dataclasses.replace(runs, table=table.assign(**made))
+    return replace(runs, table=table.assign(**made))
 
 
-def _of_run(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
+def _of_run(argument: str, value, own: pd.DataFrame, runs: Runs):
     """The value of a run: as it is, or, of the name of a column, the one that its rows have."""
     if not isinstance(value, str):
         return value
@@ -432,7 +434,7 @@ def _of_run(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
     return several.iloc[0]
 
 
-def _number(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
+def _number(argument: str, value, own: pd.DataFrame, runs: Runs):
     """A run's whole number of steps, or sum of learning rates; None where it is not given."""
     if value is None:
         return None
@@ -450,7 +452,7 @@ def _number(argument: str, value: Any, own: pd.DataFrame, runs: Runs) -> Any:
     raise UsageError(f"{argument} is {what}, not {value!r}")
 
 
-def _batch(batch: Any, followed: RunSchedule, log: pd.DataFrame, runs: Runs) -> Batch:
+def _batch(batch, followed: RunSchedule, log: pd.DataFrame, runs: Runs) -> Batch:
     """Relative batch sizes of a run, from a number or pair, or a column with one a phase."""
     boundary = followed.schedule.boundary
     if not isinstance(batch, str):
@@ -480,7 +482,7 @@ def _by_schedule(
 
 
 def _drops(
-    run_schedules: Mapping[str, RunSchedule], options: Mapping[str, Any], table: pd.DataFrame
+    run_schedules: Mapping[str, RunSchedule], options: Mapping, table: pd.DataFrame
 ) -> dict[str, np.ndarray]:
     """The drops before each row, name → (rows, K), with as many columns as the fullest needs."""
     parts = []

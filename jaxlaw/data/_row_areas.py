@@ -7,8 +7,8 @@ The areas themselves are defined in :mod:`jaxlaw._areas`.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -44,7 +44,7 @@ def for_unknown_base(schedule: Schedule) -> Schedule:
     that is :data:`UNKNOWN_BASE_RATE`. In S2(t) = Σ (η_0 − η_k)·λ^(t−k) this is right for a
     log that begins after a re-warm-up too, but for terms that are forgotten as λ^t.
     """
-    return dataclasses.replace(schedule, initial_lr=UNKNOWN_BASE_RATE)
+    return replace(schedule, initial_lr=UNKNOWN_BASE_RATE)
 
 
 def relative_batch(batch: Any, alone: bool) -> Batch:
@@ -144,8 +144,7 @@ def areas_along(
         none = np.zeros(len(at))
         split = PhaseAreas(whole.S1, none, whole.S2, none)
         if alone == "cpt":
-            based = for_unknown_base(schedule)
-            own = areas(based, options["decay"], count_warmup=True, **shared)
+            own = areas(for_unknown_base(schedule), options["decay"], count_warmup=True, **shared)
             split = PhaseAreas(none, own.S1, none, own.S2)
     split = PhaseAreas(split.S1_pt * pt, split.S1_cpt * cpt, split.S2_pt * pt, split.S2_cpt * cpt)
     if schedule.boundary is None and alone == "cpt":
@@ -156,10 +155,7 @@ def areas_along(
 
 
 def drops_along(
-    schedule: Schedule,
-    at: np.ndarray,
-    options: Mapping[str, Any],
-    batch: Batch = SAME,
+    schedule: Schedule, at: np.ndarray, options: Mapping[str, Any], batch: Batch = SAME
 ) -> dict[str, np.ndarray]:
     """The drops of the learning rate up to some steps of a schedule, both phases as one.
 

@@ -106,7 +106,7 @@ def notes_on_rows(
     """
     active, source, notes = seen.weight > 0, seen.source, []
 
-    def warn(code: str, message: str, inherited: bool = False) -> None:
+    def warn(code, message, inherited=False):
         notes.append(Note(code, "warning", message, inherited=inherited))
 
     for name in law.input_names:

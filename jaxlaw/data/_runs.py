@@ -8,11 +8,10 @@ values, magnitudes, and whether the rows suffice.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -215,8 +214,8 @@ class Runs:
             ('general_loss', 1.0)
         """
         _check_corpus(corpus, self.table.columns, self.source)
-        reading = dataclasses.replace(self.reading or Reading(), corpus=corpus)
-        return dataclasses.replace(self, corpus=corpus, reading=reading)
+        reading = replace(self.reading or Reading(), corpus=corpus)
+        return replace(self, corpus=corpus, reading=reading)
 
     def user_name(self, column: Hashable) -> Any:
         """What the user calls a column of the table."""
@@ -236,11 +235,6 @@ class Runs:
         message = f"{self.source}: columns {names}: mixture ratios do not add up to 1: "
         where = Location(self.source, self.word, names, "")
         return where.error(f"{message}{rows}; {remedy}", labels[0], off[0])
-
-    def noted(self, code: str, message: str, **changed: Any) -> Runs:
-        """The same runs, changed, with a note (info) on that."""
-        note = Note(code, "info", f"{self.source}: {message}")
-        return dataclasses.replace(self, **changed, notes=(*self.notes, note))
 
     def observations(self, law: str | Law, free: Collection[str] | None = None) -> Observations:
         """The columns that a law needs, checked, and in the law's own units.
@@ -269,8 +263,7 @@ class Runs:
         if law.shares:  # of one mixture: they add up to 1, or the law divides them by their sum
             shares = {name: columns[name].values for name in law.shares}
             for name, whole in law.whole_mixtures(shares, partial(self.mixture_error, law)).items():
-                raw = whole / columns[name].factor
-                columns[name] = dataclasses.replace(columns[name], raw=raw)
+                columns[name] = replace(columns[name], raw=whole / columns[name].factor)
         # From here on there are two lengths: that of the table, and, after [keep], that of the
         # valid rows. Rows of weight 0 stay in, but no check counts them.
         keep, notes = valid_rows(self, law, columns)
@@ -331,7 +324,7 @@ class Runs:
             "%s: %d observations for law %s, %d rows dropped as invalid",
             self.source, len(seen), law.name, seen.dropped,
         )  # fmt: skip
-        return dataclasses.replace(seen, notes=(*self.notes, *notes))
+        return replace(seen, notes=(*self.notes, *notes))
 
 
 class RunsSource:
@@ -410,7 +403,7 @@ class Observations:
     def at(self, places: np.ndarray) -> Observations:
         """The observations at some places, in that order."""
         arrays = ("target", "weight", "rows", "positions")
-        return dataclasses.replace(
+        return replace(
             self,
             inputs={name: values[places] for name, values in self.inputs.items()},
             others=self.others.iloc[places],
@@ -511,7 +504,7 @@ def read_runs(
         joined = cells.map(str).agg(" ".join, axis=1).where(cells.notna().all(axis=1), None)
         columns["run"] = ",".join(map(str, parts))
         frame = frame.assign(**{columns["run"]: joined})
-        table = dataclasses.replace(table, frame=frame)
+        table = replace(table, frame=frame)
     if columns or units:
         # Laws that are tuned over learning rate and batch are named as they are made.
         every = [*map(laws.get, laws.names()), laws.tuned("chinchilla")]
@@ -624,8 +617,7 @@ def read_runs(
         names = [name if name in named else canonical.get(name, name) for name in names]
         for name in names:
             if name not in named:
-                doc = " that names runs (last_of=)"
-                raise missing_column("run", doc, name, named, file, False)
+                raise missing_column("run", " that names runs (last_of=)", name, named, file, False)
         rows = named.set_axis(range(len(named)))[keep]
         rows = rows[has_loss(rows, [target, "loss", *SIDES["loss"]])]
         along = pd.Series(order_along(rows, rows), rows.index).sort_values(kind="stable")
@@ -681,7 +673,7 @@ def read_runs(
     return _with_target(runs, target)
 
 
-def _with_target(runs: Runs, target: Any) -> Runs:
+def _with_target(runs: Runs, target) -> Runs:
     """The same runs, of which laws predict one column, by the user's name or the canonical one."""
     if target is None:
         return runs
@@ -689,8 +681,7 @@ def _with_target(runs: Runs, target: Any) -> Runs:
     column = target if target in runs.table else names.get(target)
     if column is None:
         raise missing_column("target", " (target=)", target, names, runs.source, False)
-    reading = dataclasses.replace(runs.reading or Reading(), target=target)
-    return dataclasses.replace(runs, target=column, reading=reading)
+    return replace(runs, target=column, reading=replace(runs.reading or Reading(), target=target))
 
 
 def refuse_rows(
@@ -753,13 +744,13 @@ def read_columns(
         location = runs.location(column)
         read[key] = series.to_numpy() if key in texts else merged(numbers(series, location))
     table = pd.DataFrame(read, index=runs.table.index)
-    return dataclasses.replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
+    return replace(runs, table=table, columns=names, units={}, weight=None, corpus=None)
 
 
 # ---------------------------------------------------------------- arguments of read_runs
 
 
-def _check_names(names: Collection[Any], argument: str, known: Collection[str]) -> None:
+def _check_names(names: Collection, argument: str, known: Collection[str]) -> None:
     for name in names:
         if name not in known:
             raise UsageError(
@@ -768,7 +759,7 @@ def _check_names(names: Collection[Any], argument: str, known: Collection[str]) 
             )
 
 
-def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
+def _check_corpus(corpus, columns: Collection, source: str) -> None:
     if corpus not in ("general", "domain"):
         raise UsageError(f"corpus is 'general' or 'domain', not {corpus!r}")
     sided = [name for pair in SIDES.values() for name in pair]
@@ -779,7 +770,7 @@ def _check_corpus(corpus: Any, columns: Collection[Any], source: str) -> None:
         )
 
 
-def _aligned(values: Any, table: Table, argument: str) -> np.ndarray:
+def _aligned(values, table: Table, argument: str) -> np.ndarray:
     """One value per row of the source."""
     try:
         array = plain_array(values)
@@ -794,7 +785,7 @@ def _aligned(values: Any, table: Table, argument: str) -> np.ndarray:
     return array
 
 
-def has_loss(table: pd.DataFrame, columns: Collection[Any]) -> np.ndarray:
+def has_loss(table: pd.DataFrame, columns: Collection) -> np.ndarray:
     """(n,) whether a row has a number in any of these columns; all rows do where none has."""
     keep = table[[name for name in columns if name in table]].notna().any(axis=1).to_numpy()
     return keep if keep.any() else np.ones(len(table), bool)

@@ -62,10 +62,7 @@ if TYPE_CHECKING:
         runs_for as runs_for,
         runs_of as runs_of,
     )
-    from jaxlaw.fitting._scores import (
-        SCORES as SCORES,
-        score_text as score_text,
-    )
+    from jaxlaw.fitting._scores import SCORES as SCORES, score_text as score_text
     from jaxlaw.fitting._shift_and_decay import observed_shift as observed_shift
     from jaxlaw.fitting._standard_errors import (
         moves_of_base as moves_of_base,

@@ -120,10 +120,7 @@ class Work:
         self._fits, self._rounds, self._round = fits, rounds, 0
 
     def map(
-        self,
-        stage: str,
-        function: Callable[[list[Chunk]], list[Lanes]],
-        chunks: Sequence[Chunk],
+        self, stage: str, function: Callable[[list[Chunk]], list[Lanes]], chunks: Sequence[Chunk]
     ) -> list[Lanes]:
         """Results of all chunks, in order.
 
@@ -144,10 +141,7 @@ class Work:
         # Of more rounds than there were to be, the last one goes on.
         number, self._round = min(self._round, self._rounds - 1), self._round + 1
         do = self._done_here if self.executor is None else self._done_by_workers
-        with (
-            _progress.shown(bool(self.progress)),
-            _progress.part("", number, self._rounds) as part,
-        ):
+        with _progress.shown(bool(self.progress)), _progress.part("", number, self._rounds) as part:
             try:
                 for new in itertools.chain([{}], do(stage, function, chunks, left)):
                     done |= new
@@ -170,7 +164,7 @@ class Work:
         return [done[k] for k in range(len(chunks))]
 
     def _done_here(
-        self, stage: str, function: Any, chunks: Sequence[Chunk], left: list[int]
+        self, stage: str, function, chunks: Sequence[Chunk], left: list[int]
     ) -> Iterator[dict[int, Lanes]]:
         """Results of the chunks that are left, by threads of this process, as they come."""
         width = len(devices())
@@ -178,7 +172,7 @@ class Work:
             random.shuffle(left)
         groups = [left[k : k + width] for k in range(0, len(left), width)]
 
-        def work(group: list[int]) -> dict[int, Lanes]:
+        def work(group):
             results = self._kept(stage, chunks, group)  # another process may have been here by now
             group = [k for k in group if k not in results]
             if group:
@@ -202,7 +196,7 @@ class Work:
                 pool.shutdown(cancel_futures=True)
 
     def _done_by_workers(
-        self, stage: str, function: Any, chunks: Sequence[Chunk], left: list[int]
+        self, stage: str, function, chunks: Sequence[Chunk], left: list[int]
     ) -> Iterator[dict[int, Lanes]]:
         """Results of the chunks that are left, by the executor's workers, as they come.
 
@@ -322,7 +316,7 @@ class Work:
             _write(file, buffer.getvalue())
 
 
-def digest(tree: Any) -> str:
+def digest(tree) -> str:
     """A hash of the arrays of a pytree, their shapes and types."""
     hashed = hashlib.sha256()
     for leaf in jax.tree.leaves(tree):
@@ -340,12 +334,12 @@ def _threads(width: int) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _with_settings(work: Callable[..., Any]) -> Callable[..., Any]:
+def _with_settings(work: Callable) -> Callable:
     """The same work in another thread with this one's settings, which JAX keeps by thread."""
     settings = in_float64 if jax.config.jax_enable_x64 else contextlib.nullcontext
     device = jax.config.jax_default_device
 
-    def in_thread(*args: Any) -> Any:
+    def in_thread(*args):
         with settings(), jax.default_device(device):
             return work(*args)
 

@@ -16,14 +16,13 @@ smooth function of the inputs can take up is removed from the groups before they
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -129,7 +128,7 @@ class Residuals:
         if kept.all():
             return self
         arrays = ("target", "off", "slopes", "weight", "rows", "others", "order")
-        return dataclasses.replace(
+        return replace(
             self,
             inputs={name: values[kept] for name, values in self.inputs.items()},
             runs=None if self.runs is None else self.runs.rows(np.flatnonzero(kept)),
@@ -319,7 +318,7 @@ def diagnosed(
     for note, size in law.requirements(law, params, ranges) if law.requirements else ():
         if size <= metrics["rmse_log"]:
             of_runs = f"this is within the run-to-run scatter, {metrics['rmse_log']:.2%}"
-            note = dataclasses.replace(note, severity="info", message=f"{note.message}; {of_runs}")
+            note = replace(note, severity="info", message=f"{note.message}; {of_runs}")
         notes.append(note)
     of_residuals = residual_notes(residuals)
     codes = {note.code for note in of_residuals}
@@ -432,9 +431,7 @@ def _floor_notes(law: Law, residuals: Residuals) -> list[Note]:
     if not residuals.log:
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes, logs, target = residuals.slopes / logs[:, None], np.log(logs), np.log(target)
-        residuals = dataclasses.replace(
-            residuals, target=target, off=target - logs, slopes=slopes, log=True
-        )
+        residuals = replace(residuals, target=target, off=target - logs, slopes=slopes, log=True)
     if not residuals.finite or residuals.spare < 3:
         return []
     left = _Projected.of(residuals)
@@ -536,7 +533,7 @@ def _smooth_part(residuals: Residuals, members: np.ndarray) -> str:
     fold = (np.random.default_rng(0).permutation(points) % FOLDS)[members]
     folds = [fold == k for k in range(FOLDS)]
 
-    def square(basis: np.ndarray) -> np.ndarray:
+    def square(basis):
         """(n,) squares of what least squares by the other folds leave of each row."""
         parts, targets = [basis[rows] for rows in folds], [target[rows] for rows in folds]
         # The Gram matrix of all rows is the identity; a fold is subtracted from it.
@@ -923,7 +920,7 @@ def several_sizes(law: Law, observations: Observations) -> list[Note]:
     if "N" in law.input_names or grouped or not {*AREAS} & {*law.input_names}:
         return []
 
-    def size_in(cell: Any) -> float | None:
+    def size_in(cell):
         """A number, or that of the size in a name such as pythia-70m."""
         said = re.search(r"(?<![a-z\d.])\d+(\.\d+)?[kmb](?![a-z\d])", str(cell), re.IGNORECASE)
         return number_in(cell) if said is None else single_things(said[0])

@@ -83,7 +83,7 @@ class Lanes(NamedTuple):
     count: Any = None
 
 
-def nowhere(shape: tuple[int, int], size: int, kind: Any = float) -> Lanes:
+def nowhere(shape: tuple[int, int], size: int, kind=float) -> Lanes:
     """Lanes (P, S) of ``size`` coordinates from no start."""
     return Lanes(
         np.full((*shape, size), np.nan, kind),
@@ -215,10 +215,9 @@ def solve_chunks(
     lengths[: len(chunks)] = list(map(np.count_nonzero, started))
     shared, batched = _split(problems, chunks, most_problems)
 
-    def work(slot_count: int) -> list[np.ndarray]:
+    def work(slot_count):
         # Results have a row for every lane of the padded queue; lanes beyond its length never run.
-        least = 2 * slot_count if on_accelerator() else LANES
-        padded = next_power_of_two(max(most_lanes, least))
+        padded = next_power_of_two(max(most_lanes, 2 * slot_count if on_accelerator() else LANES))
         starts = _stacked([c.coordinates[h] for c, h in zip(chunks, started, strict=True)], padded)
         owner = _stacked([np.nonzero(here)[0].astype(np.int32) for here in started], padded)
         results = nowhere(owner.shape, starts.shape[-1], starts.dtype)._replace(count=None)
@@ -309,8 +308,7 @@ def _run_rounds_of_one(solver, model, count, shared, own, slots, results, begun)
 
     def idle():
         # Shapes of a lane, without a computation of their own.
-        several = _problem(problems, fields, owner[:count])
-        shapes = jax.eval_shape(init, several, starts[:count])
+        shapes = jax.eval_shape(init, _problem(problems, fields, owner[:count]), starts[:count])
         lanes = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         return _Slots(lanes, jnp.full(count, -1, jnp.int32))
 
@@ -378,7 +376,7 @@ _run_brief_rounds = compiled(
 def _pack(mesh: Mesh, slots: _Slots, size: int) -> _Slots:
     """The slots of each device that work on a lane, in ``size`` slots."""
 
-    def pack(_, slots: _Slots) -> _Slots:
+    def pack(_, slots):
         order = jnp.argsort(slots.index < 0, stable=True)[:size]
         return jax.tree.map(lambda leaf: leaf[order], slots)
 
@@ -405,15 +403,14 @@ def evaluate_chunks(
     counts = np.zeros((mesh.size, 2), np.int32)
     counts[: len(chunks)] = [(chunk.count, len(chunk.coordinates)) for chunk in chunks]
 
-    def work(at_once: int) -> tuple[np.ndarray, ...]:
+    def work(at_once):
         block, several, padded = at_once, 1, max(STARTS, -(-most_starts // BLOCK) * BLOCK)
         if on_accelerator():  # all starts of a chunk, and as many problems as memory has room for
             block = min(at_once, next_power_of_two(most_starts))
             several = min(at_once // block, next_power_of_two(most_problems))
             padded = -(-most_starts // block) * block
         shared, batched = _split(problems, chunks, most_problems, several)
-        starts = _stacked([chunk.coordinates for chunk in chunks], padded)
-        each = batched, starts, counts
+        each = batched, _stacked([chunk.coordinates for chunk in chunks], padded), counts
         return tuple(map(np.asarray, _evaluate(model, mesh, block, several, shared, each)))
 
     at_once = _lanes_in_memory(problems, 1) if on_accelerator() else BLOCK
@@ -426,7 +423,7 @@ def evaluate_chunks(
 
 @compiled(static_argnames=("model", "mesh", "block", "several"))
 def _evaluate(
-    model: Model, mesh: Mesh, block: int, several: int, shared: Problem, each: Any
+    model: Model, mesh: Mesh, block: int, several: int, shared: Problem, each
 ) -> tuple[Array, Array]:
     """Values and coefficients of all starts: ``block`` starts of ``several`` problems at once.
 
@@ -434,34 +431,33 @@ def _evaluate(
     are: the loops end there, and what the arrays are padded with takes no time.
     """
 
-    def one_problem(parts: Array, fields: dict[str, Array]) -> tuple[Array, Array]:
-        problem = shared._replace(**fields)
-        return jax.vmap(partial(solve_coefficients, model, problem))(parts)
+    def one_problem(parts, fields):
+        return jax.vmap(partial(solve_coefficients, model, shared._replace(**fields)))(parts)
 
-    def one_chunk(shared: Problem, each: Any) -> tuple[Array, Array]:
+    def one_chunk(shared, each):
         fields, starts, (n_problems, n_starts) = each
 
-        def group_of(k: Array) -> dict[str, Array]:
+        def group_of(k):
             return jax.tree.map(
                 lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, k * several, several), fields
             )
 
-        def one_group(parts: Array, k: Array) -> tuple[Array, Array]:
+        def one_group(parts, k):
             if several > 1:
                 return jax.vmap(one_problem, (None, 0))(parts, group_of(k))
             only = jax.tree.map(lambda leaf: leaf[0], group_of(k))
             return jax.tree.map(lambda leaf: leaf[None], one_problem(parts, only))
 
-        def parts_of(first: Array) -> Array:
+        def parts_of(first):
             # The law's terms are the same for all problems, which share inputs: computed once.
             at = jax.lax.dynamic_slice_in_dim(starts, first, block)
             return jax.vmap(partial(terms, model, shared))(at)
 
         # In blocks, so that no array of all starts × all points is in memory at once.
-        def one_block(b: Array, values: tuple[Array, Array]) -> tuple[Array, Array]:
+        def one_block(b, values):
             parts = parts_of(b * block)
 
-            def write(k: Array, values: tuple[Array, Array]) -> tuple[Array, Array]:
+            def write(k, values):
                 at = [k * several, b * block, 0 * k]
                 return jax.tree.map(
                     lambda old, new: jax.lax.dynamic_update_slice(old, new, at[: old.ndim]),
@@ -485,15 +481,15 @@ def _mesh() -> Mesh:
     return Mesh(np.array(devices()), ("device",))
 
 
-def _on_each(mesh: Mesh, function: Any) -> Any:
+def _on_each(mesh: Mesh, function):
     """``function(shared, *own)`` on every device, ``own`` without its leading device axis."""
     split, replicated = PartitionSpec("device"), PartitionSpec()
 
-    def on_one(shared: Any, *each: Any) -> Any:
+    def on_one(shared, *each):
         result = function(shared, *jax.tree.map(lambda leaf: leaf[0], each))
         return jax.tree.map(lambda leaf: leaf[None], result)
 
-    def on_all(shared: Any, *each: Any) -> Any:
+    def on_all(shared, *each):
         specs = (replicated, *(split for _ in each))
         mapped = jax.shard_map(on_one, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)
         return mapped(shared, *each)
@@ -574,17 +570,17 @@ def problem_count(problems: Problem, batched: frozenset[str]) -> int:
     return jax.tree.leaves(getattr(problems, min(batched)))[0].shape[0] if batched else 1
 
 
-def _problem(shared: Problem, batched: dict[str, Any], index: Array) -> Problem:
+def _problem(shared: Problem, batched: dict, index: Array) -> Problem:
     return shared._replace(**jax.tree.map(lambda leaf: leaf[index], batched))
 
 
-def problem_axes(batched: Any) -> Problem:
+def problem_axes(batched) -> Problem:
     """``in_axes`` of problems whose fields named have a leading axis."""
-    axes: dict[str, Any] = {name: 0 if name in batched else None for name in Problem._fields}
+    axes = {name: 0 if name in batched else None for name in Problem._fields}
     return Problem(**axes)
 
 
-def where(condition: Array, new: Any, old: Any) -> Any:
+def where(condition: Array, new, old):
     """New leaves (L, …) for the lanes (L,) of a condition, old ones for the others."""
 
     def choose(a, b):

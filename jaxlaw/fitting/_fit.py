@@ -16,8 +16,8 @@ all rows: the time of a search grows with starts × rows, that of the last solve
 
 from __future__ import annotations
 
-import dataclasses
 import logging
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -140,7 +140,7 @@ def fit_with(law: Law, runs: Runs, options: FitOptions, strict: bool = False) ->
     """As :func:`fit`, of runs that are read and options that are checked."""
     result, active = _fitted(law, runs, options)
     if active:
-        free = dataclasses.replace(options.within("without-constraint"), starts="sobol")
+        free = replace(options.within("without-constraint"), starts="sobol")
         without, _ = _fitted(laws.get(law.name), runs, free)
         message = (
             f"constraint '{law.constraint.name}' is active: objective {result.objective:.4g} "
@@ -148,7 +148,7 @@ def fit_with(law: Law, runs: Runs, options: FitOptions, strict: bool = False) ->
             f"{without.r2:.3f}"
         )
         note = Note("constraint-binds", "warning", message)
-        result = dataclasses.replace(result, notes=(*result.notes, note))
+        result = replace(result, notes=(*result.notes, note))
     if strict and not result.success:
         raise DataError(
             "; ".join(
@@ -163,7 +163,7 @@ def fit_with(law: Law, runs: Runs, options: FitOptions, strict: bool = False) ->
 def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
     """The fit, and whether the law's constraint is active."""
     if not options.free(law):  # there is nothing to search: the fixed values are the one start
-        options = dataclasses.replace(options, n_starts=1)
+        options = replace(options, n_starts=1)
     seen = runs.observations(law, free=options.free(law))
     # Rows in an order of their own, so that sums do not see the table's.
     columns = law.one_number_a_row(seen.inputs).values()
@@ -211,8 +211,8 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
                 f"law {law.name} reaches no finite objective from any of {optimum.solved} "
                 "starts: check units, bounds and fixed values"
             )
-        result = dataclasses.replace(_report(problem, seen, optimum), device=work.platform)
-    result = dataclasses.replace(result, notes=(*result.notes, *note))
+        result = replace(_report(problem, seen, optimum), device=work.platform)
+    result = replace(result, notes=(*result.notes, *note))
     _log.info("law %s: objective %.8g, %s", law.name, result.objective, result.status)
     if law.constraint is None:
         return result, False
@@ -225,7 +225,7 @@ def _fitted(law: Law, runs: Runs, options: FitOptions) -> tuple[Fit, bool]:
     return result, law.constraint.raises in bound or excess < 1e-6 or active
 
 
-def _search(problem: FitProblem, starts: np.ndarray, n_local: Any, work: Work) -> Optimum:
+def _search(problem: FitProblem, starts: np.ndarray, n_local, work: Work) -> Optimum:
     batch = Batch(problem.model, problem.data)
     lanes = n_local or len(starts)
     with work.on_device_for(lanes, batch):

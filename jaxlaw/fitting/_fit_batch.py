@@ -17,13 +17,7 @@ from jaxlaw._repr import short_repr
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting._engine import Lanes, problem_axes, problem_count, where
-from jaxlaw.fitting._objective import (
-    Evaluation,
-    Problem,
-    evaluate,
-    scale_of,
-    scaled_value,
-)
+from jaxlaw.fitting._objective import Evaluation, Problem, evaluate, scale_of, scaled_value
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import FitProblem, build_problem, model_of
 from jaxlaw.fitting._starts import sobol
@@ -194,7 +188,7 @@ def fit_batch(
         }
         model = model_of(law, options)
 
-        def built(inputs: Any, target: Array, weight: Array, starts: Any) -> tuple[Problem, Array]:
+        def built(inputs, target, weight, starts):
             problem = build_problem(law, inputs, target, weight, options)
             return problem.data, _starts(problem, starts)
 
@@ -228,7 +222,7 @@ def _solve_in_parts(
     size = -(-count // n_parts)
     what = f"fit_batch of {model.law.name}, {tried:,} starts each"
 
-    def solve_from(first: int) -> BatchFit:
+    def solve_from(first):
         at = np.minimum(np.arange(first, first + size), count - 1)  # all parts have one length
         some = {name: jax.tree.map(lambda x: x[at], getattr(problems, name)) for name in own}
         begun = starts[at] if starts.ndim == 3 else starts
@@ -243,7 +237,7 @@ def _solve_in_parts(
     return jax.tree.map(lambda *parts: jnp.concatenate(parts)[:count], *solved)
 
 
-def _starts(problem: FitProblem, starts: Any) -> Array:
+def _starts(problem: FitProblem, starts) -> Array:
     """Search coordinates (S, p) of a Sobol sample, or (…, S, p) of the user's natural values."""
     law, kind = problem.law, problem.data.target.dtype
     sampled = isinstance(starts, int)
@@ -267,7 +261,7 @@ def _solve(model: Model, problems: Problem, starts: Array, own: tuple[str, ...])
     best = jnp.argmin(values, axis=1)
     least = jnp.take_along_axis(values, best[:, None], axis=1)
 
-    def finish(problem: Problem, at: Array) -> tuple[dict[str, Array], Array, Array]:
+    def finish(problem, at):
         at, value = as_optimum(model, problem, at)
         params = problem.transform(model).to_natural(tuple(at))
         # Data can be fitted where rows that count are in their domains, and some count.
@@ -285,8 +279,7 @@ def _solve(model: Model, problems: Problem, starts: Array, own: tuple[str, ...])
     at = jnp.take_along_axis(lanes.coordinates, best[:, None, None], axis=1)[:, 0]
     params, objective, valid = jax.vmap(finish, (problem_axes(batched), 0))(problems, at)
     status = jnp.take_along_axis(lanes.status, best[:, None], axis=1)[:, 0]
-    agreeing = values <= least + agree * jnp.abs(least)
-    agreement = jnp.mean(agreeing, axis=1, dtype=values.dtype)
+    agreement = jnp.mean(values <= least + agree * jnp.abs(least), axis=1, dtype=values.dtype)
     solved = valid & jnp.isfinite(least[:, 0])
     return BatchFit(
         {name: jnp.where(solved, value, jnp.nan) for name, value in params.items()},
@@ -318,7 +311,7 @@ def _optimum(model: Model, problem: Problem, at: Array) -> Array:
 
 
 @_optimum.defjvp
-def _optimum_jvp(model: Model, primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _optimum_jvp(model: Model, primals, tangents) -> tuple[Array, Array]:
     """The implicit function theorem: the optimum moves by −H⁻¹·∂g where the data move g by ∂g.
 
     H and g are taken at the optimum as a function of the data, not at a constant point, so that
@@ -329,7 +322,7 @@ def _optimum_jvp(model: Model, primals: Any, tangents: Any) -> tuple[Array, Arra
     optimum = _optimum(model, problem, at)
     _, free, root, matrix = _around(model, problem, optimum)
 
-    def gradient(problem: Problem) -> Array:
+    def gradient(problem):
         return _around(model, problem, optimum)[0].gradient
 
     _, moved = jax.jvp(gradient, (problem,), (tangents[0],))
@@ -362,10 +355,9 @@ def solve_inside(
 
     Args and returns as there, in JAX arrays.
     """
-    count = problem_count(problems, batched)
-    starts = jnp.broadcast_to(starts, (count, *starts.shape[-2:]))
+    starts = jnp.broadcast_to(starts, (problem_count(problems, batched), *starts.shape[-2:]))
 
-    def one_problem(problem: Problem, starts: Array) -> Lanes:
+    def one_problem(problem, starts):
         lane = jax.vmap(partial(solver.init, model, problem))(starts)
 
         def tick(lane):

@@ -21,13 +21,7 @@ from jaxlaw._devices import on_accelerator
 from jaxlaw._jit import compiled, in_float64, padded, size_class
 from jaxlaw.data import Observations
 from jaxlaw.fitting._checkpoint import Work
-from jaxlaw.fitting._multistart import (
-    CANDIDATES,
-    OWN_STARTS,
-    Batch,
-    find_optima,
-    find_optima_warm,
-)
+from jaxlaw.fitting._multistart import CANDIDATES, OWN_STARTS, Batch, find_optima, find_optima_warm
 from jaxlaw.fitting._objective import scale_on_host
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.fitting._problem import FitProblem, problem_of

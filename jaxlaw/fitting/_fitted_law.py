@@ -26,7 +26,15 @@ from jaxlaw import laws
 from jaxlaw._arrays import LEVEL, is_number, real_numbers
 from jaxlaw._jit import in_float64
 from jaxlaw._json import plain
-from jaxlaw._quantities import SHARE, Quantity, in_unit, mistaken_unit, says_unit, two_readings
+from jaxlaw._quantities import (
+    SHARE,
+    UNKNOWN,
+    Quantity,
+    in_unit,
+    mistaken_unit,
+    says_unit,
+    two_readings,
+)
 from jaxlaw._result import Result, table_lines
 from jaxlaw._tables import read_table
 from jaxlaw._typed import Between, Finite, NotNegative, load, only
@@ -47,7 +55,6 @@ if TYPE_CHECKING:
     from jaxlaw._answer import Answer
 
 _SAME_LAW = 1e-9  # relative difference of predictions by one formula, wherever they are computed
-UNKNOWN = (math.nan, math.nan)  # an unknown range
 _LOSSES = ("loss", "cross-entropy", "unigram_normalized_loss")  # targets in nats
 _BITS = re.compile(r"bpb|bits?.?per.?byte", re.IGNORECASE)  # columns of such losses
 _NO_UNIT = re.compile(r"ppl|perplex|accuracy|(^|_)acc(_|$)|score|bleu", re.IGNORECASE)
@@ -413,7 +420,7 @@ class FittedLaw(Result):
             )
         return {name: float(value) for name, value in self.params.items()}
 
-    def _file_record(self) -> dict[str, Any]:
+    def _file_record(self) -> dict:
         # With one point and what the law gives there, so that another formula is found out.
         point = {}
         for spec in self.law.inputs:
@@ -485,7 +492,7 @@ class FittedLaw(Result):
         with np.errstate(invalid="ignore"):
             return float(np.fmax(self._compute(at) / self.largest_compute(), 1.0))
 
-    def _compute(self, at: Mapping[str, Any]) -> float:
+    def _compute(self, at: Mapping) -> float:
         """The compute of a run in FLOPs, C or 6·N·D; NaN where it is unknown."""
         worth = {name: unit[1] for name, unit in self.input_units().items()}
         raw = {name: float(at[name]) * worth.get(name, 1.0) for name in "CND" if name in at}
@@ -501,7 +508,7 @@ class FittedLaw(Result):
         return super().to_dict()
 
     @classmethod
-    def _read_fields(cls, record: dict[str, Any]) -> Self:
+    def _read_fields(cls, record: dict) -> Self:
         fields = {name: value for name, value in record.items() if name != "probe"}
         fitted = super()._read_fields(fields)
         if "probe" not in record:
@@ -521,7 +528,7 @@ class FittedLaw(Result):
         return fitted
 
     @classmethod
-    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _consistent(cls, values: dict) -> dict:
         """Names are those of the law's parameters and inputs, as the law writes them."""
         law, inputs = values["law"], values["law"].input_names
         of_law = {"params": law.parameter_names, "units": inputs, "ranges": inputs}
@@ -584,7 +591,7 @@ class FittedLaw(Result):
             >>> jl.published()["hoffmann-2022"].in_unit_of_runs("D", "1.4T")
             1400000000000.0
         """
-        (spec,) = (spec for spec in self.law.inputs if spec.name == name)
+        spec = self.law.specs[name]
         if not spec.counts:
             return value
         number = in_unit(value, self.units[name] * spec.unit, spec.counts)
@@ -592,7 +599,7 @@ class FittedLaw(Result):
             self._check_unit(spec, value, np.asarray(float(number)))
         return number
 
-    def _check_unit(self, spec: Input, given: Any, values: np.ndarray) -> None:
+    def _check_unit(self, spec: Input, given, values: np.ndarray) -> None:
         """Refuse bare numbers that were surely meant in another unit; raises DataError."""
         if spec.plausible is None or says_unit(given):
             return
@@ -602,8 +609,7 @@ class FittedLaw(Result):
         mistaken = mistaken_unit(values, unit, spec.plausible, self.ranges[spec.name])
         if mistaken:
             value, meant = mistaken
-            message = two_readings(spec.name, value, meant, unit, spec.counts)
-            raise DataError(message)
+            raise DataError(two_readings(spec.name, value, meant, unit, spec.counts))
 
 
 def digits(value: float, count: int) -> str:
@@ -615,7 +621,7 @@ def digits(value: float, count: int) -> str:
     return text if not -5 < power < 6 else f"{float(text):.{max(count - 1 - power, 0)}f}"
 
 
-def of_parameters(law: Law, values: dict[str, Any]) -> dict[str, Any]:
+def of_parameters(law: Law, values: dict) -> dict:
     """Values by the law's own names of its parameters, which may be written in other ways too."""
     return {law.parameter(name).name: value for name, value in values.items()}
 
@@ -625,7 +631,7 @@ def of_parameters(law: Law, values: dict[str, Any]) -> dict[str, Any]:
 MAPPED = Note("mapped", "info", "parameters returned by JAX, without the evidence of their fit")
 
 
-def _fields(fitted: FittedLaw) -> dict[str, Any]:
+def _fields(fitted: FittedLaw) -> dict:
     """What makes a fitted law, the evidence of a fit left out if its class has more."""
     return {field.name: getattr(fitted, field.name) for field in dataclasses.fields(FittedLaw)}
 
@@ -636,7 +642,7 @@ class _Structure:
 
     law: Law
     others: str  # text compares NaN ranges as equal, and hashes what dicts hold
-    fields: dict[str, Any] = field(compare=False)
+    fields: dict = field(compare=False)
 
     def __repr__(self) -> str:
         """Short, for JAX's messages."""
@@ -645,7 +651,7 @@ class _Structure:
         return f"law {self.law.name}, {fields}"
 
 
-def register_as_tree(kind: type[FittedLaw], **changes: Any) -> None:
+def register_as_tree(kind: type[FittedLaw], **changes) -> None:
     """Make a class a tree of JAX that is put together again as a :class:`FittedLaw`.
 
     Args:
@@ -653,13 +659,13 @@ def register_as_tree(kind: type[FittedLaw], **changes: Any) -> None:
         **changes: fields that the new object has in place of the old one's.
     """
 
-    def flatten(fitted: FittedLaw) -> tuple[Any, _Structure]:
+    def flatten(fitted):
         fields = _fields(fitted) | changes
         leaves = ((GetAttrKey("params"), fields.pop("params")),)
         others = repr({name: value for name, value in fields.items() if name != "law"})
         return leaves, _Structure(fitted.law, others, fields)
 
-    def unflatten(structure: _Structure, children: Any) -> FittedLaw:
+    def unflatten(structure, children):
         # Not through the constructor: JAX also builds trees whose leaves are placeholders.
         made = object.__new__(FittedLaw)
         for name, value in {**structure.fields, "params": children[0]}.items():
@@ -680,7 +686,7 @@ _DOMAINS = {
 }
 
 
-def _checked(spec: Any, values: Any, unit: float) -> np.ndarray:
+def _checked(spec, values, unit: float) -> np.ndarray:
     if spec.counts:
         try:
             values = in_unit(values, unit * spec.unit, spec.counts)
@@ -709,9 +715,7 @@ def _checked(spec: Any, values: Any, unit: float) -> np.ndarray:
     return values
 
 
-def _not_whole(
-    law: Law, labels: Any, wrong: np.ndarray, sums: np.ndarray, remedy: str
-) -> DataError:
+def _not_whole(law: Law, labels, wrong: np.ndarray, sums: np.ndarray, remedy: str) -> DataError:
     """Shares that do not add up to 1, at points of any shape, which a table may name."""
     at = np.flatnonzero(np.ravel(wrong))
     named = labels is not None and len(labels) == np.size(sums)

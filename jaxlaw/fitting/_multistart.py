@@ -45,12 +45,7 @@ from jaxlaw.fitting._engine import (
     problems_of_queue,
     solve_chunks,
 )
-from jaxlaw.fitting._objective import (
-    AGREE,
-    Problem,
-    predict,
-    rounding_floor,
-)
+from jaxlaw.fitting._objective import AGREE, Problem, predict, rounding_floor
 from jaxlaw.fitting._starts import solved_coordinates
 from jaxlaw.fitting._transform import Model
 from jaxlaw.fitting.solvers import POLISH, SOLVERS, Solver, Status
@@ -77,7 +72,7 @@ FEW_PARAMETERS = 8  # … which no law counts less than
 Shape = tuple[int, int, int]
 
 #: What this process has compiled ahead of its use: solver, model and shapes.
-_prepared: set[Any] = set()
+_prepared = set()
 
 
 class Batch(NamedTuple):
@@ -276,15 +271,15 @@ def find_optima_warm(
     block = min(next_power_of_two(batch.count), max(1, ROWS_ON_ACCELERATOR // rows), 2**14)
     lanes = block * max(n_solved + len(extra), CANDIDATES, n_own_starts)
 
-    def shape(each: int) -> Shape:
+    def shape(each):
         # On an accelerator programs are made for the shape: one for all stages.
         return (block, each, lanes) if on_accelerator() else _chunk_shape(batch, each)
 
-    def screened(batch: Batch, starts: np.ndarray, keep: int, stage: str) -> np.ndarray:
+    def screened(batch, starts, keep, stage):
         chunk = (block, n_screened, block * n_screened) if on_accelerator() else None
         return _screen(batch, starts, keep, work, f"{stage}-screen", chunk)
 
-    def solved(batch: Batch, chosen: np.ndarray, stage: str, method: Solver = method) -> Lanes:
+    def solved(batch, chosen, stage, method=method):
         name = stage if method is POLISH else f"{stage}-{method.name}"
         return _solve(method, batch, chosen, work, name, shape(chosen.shape[1]))
 
@@ -367,9 +362,7 @@ def _stages(method: Solver, batch: Batch, first: int) -> list[tuple[Solver, Shap
     return [(solver, _chunk_shape(batch, starts)) for solver, starts in each]
 
 
-def _programs(
-    batch: Batch, size: int, stages: Iterable[tuple[Solver, Shape]]
-) -> list[Callable[[], Any]]:
+def _programs(batch: Batch, size: int, stages: Iterable[tuple[Solver, Shape]]) -> list[Callable]:
     """Functions that compile what these stages run; none for what this process has compiled."""
     shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(batch.problems.inputs))
     programs = []
@@ -391,8 +384,7 @@ def _screen(
     keep = min(keep, len(starts))
     chunks = batch.chunks(starts, shape or _chunk_shape(batch, len(starts), SCREEN_LANES))
     function = partial(_screen_chunks, batch.model, batch.shared, keep)
-    lanes = _joined(chunks, work.map(stage, function, chunks))
-    return _best(lanes, keep).coordinates
+    return _best(_joined(chunks, work.map(stage, function, chunks)), keep).coordinates
 
 
 def _screen_chunks(
@@ -444,14 +436,13 @@ def _solve_chunks(
         value = np.where(np.isfinite(lanes.value), lanes.value, np.inf)
         found[k] = lanes._replace(value=value)
         if value.shape[1] > KEPT * MEMBERS:
-            problem = problems._replace(**chunk.fields)
-            found[k] = _thinned(found[k], rounding_floor(model, problem))
+            found[k] = _thinned(found[k], rounding_floor(model, problems._replace(**chunk.fields)))
     return found
 
 
 def _joined(chunks: Sequence[Chunk], results: Sequence[Lanes]) -> Lanes:
     """The lanes (P, S) of all problems, from those of their chunks."""
-    blocks: dict[tuple[int, int], list[Lanes]] = {}
+    blocks = {}
     for chunk, lanes in zip(chunks, results, strict=True):
         blocks.setdefault(chunk.problems, []).append(lanes)
     rows = [_side_by_side(*parts) for parts in blocks.values()]
@@ -621,12 +612,11 @@ def _description(
     # The text holds a formula's operations, numbers and the arrays that it closes over.
     formula = jax.jit(partial(predict, batch.model)).lower(problem, tuple(starts[0])).as_text()
     settings = (method.name, method.settings, POLISH.settings, n_local, batch.model.residuals)
-    versions = [f"jaxlaw {__version__}", *installed("jax", "jaxopt"), platform()]
     return {
         "law": batch.model.law.name,
         "formula": hashlib.sha256(formula.encode()).hexdigest(),
         "data": digest(batch.problems),
         "starts": digest([starts]),
         "options": str(settings),
-        "versions": ", ".join(versions),
+        "versions": ", ".join([f"jaxlaw {__version__}", *installed("jax", "jaxopt"), platform()]),
     }

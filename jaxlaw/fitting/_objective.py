@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -87,7 +87,7 @@ class Evaluation(NamedTuple):
     largest: Array
 
 
-def predict(model: Model, problem: Problem, coordinates: Any) -> Array:
+def predict(model: Model, problem: Problem, coordinates) -> Array:
     """The law at every observation, (n,)."""
     return model.law(problem.transform(model).to_natural(coordinates), **problem.inputs)
 
@@ -135,7 +135,7 @@ def rounding_floor(model: Model, problem: Problem) -> Array:
     return problem.weight.sum(axis=-1) * size**2 / 2 / scale_of(problem.delta)
 
 
-def huber_losses(difference: Any, delta: Any) -> Any:
+def huber_losses(difference, delta):
     """The Huber loss of each residual, of any shape, of numpy or of JAX; δ is finite."""
     within = difference.clip(-delta, delta)
     return within * (difference - within / 2)
@@ -161,7 +161,7 @@ def _scaled_weight(problem: Problem, difference: Array) -> Array:
     return problem.weight * _asymmetric(problem, difference) / scale_of(problem.delta)
 
 
-def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
+def scaled_value(model: Model, problem: Problem, coordinates) -> Array:
     """What the solvers minimise, at coordinates (p,)."""
     difference = residual(model.residuals, problem, predict(model, problem, coordinates))
     return huber(problem, difference, problem.delta) / scale_of(problem.delta)
@@ -171,7 +171,7 @@ def scaled_value(model: Model, problem: Problem, coordinates: Any) -> Array:
 def value_and_gradient(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, Array]:
     """Scaled value and its gradient (p,), forwards: cheaper than backwards for few parameters."""
 
-    def of_rows(problem: Problem, coordinates: Array) -> tuple[Array, Array]:
+    def of_rows(problem, coordinates):
         _, predicted, slopes, difference = _around(model, problem, coordinates)
         score = _score(problem, difference, problem.delta)
         if model.residuals == "log":
@@ -216,9 +216,7 @@ def evaluate(
         scale of the problem's own δ.
     """
 
-    def of_rows(
-        problem: Problem, coordinates: Array, delta: Array, next_delta: Array, curvature: Any
-    ) -> tuple[Array, ...]:
+    def of_rows(problem, coordinates, delta, next_delta, curvature):
         prediction, predicted, slopes, difference = _around(model, problem, coordinates)
         inverse = 1.0 / predicted if model.residuals == "log" else 1.0
         jacobian = [slope * inverse for slope in slopes]  # p rows (n,)
@@ -251,7 +249,7 @@ def evaluate(
 
 
 def _over_rows(
-    of_rows: Callable[..., tuple[Array, ...]], problem: Problem, arguments: tuple[Any, ...],
+    of_rows: Callable[..., tuple[Array, ...]], problem: Problem, arguments: tuple,
     shapes: tuple[tuple[int, ...], ...], joined: tuple[Callable[[Array, Array], Array], ...],
 ) -> tuple[Array, ...]:  # fmt: skip
     """``of_rows(problem, *arguments)``, sums or maxima over rows, block by block.
@@ -267,14 +265,13 @@ def _over_rows(
     if problem.rows is None or n <= 2 * size or n % size or on_accelerator():
         return of_rows(problem, *arguments)
 
-    def with_block(k: Array, others: tuple[Array, ...]) -> tuple[Array, ...]:
-        def block(values: Array) -> Array:  # rows are the first axis of each of these arrays
+    def with_block(k, others):
+        def block(values):  # rows are the first axis of each of these arrays
             return jax.lax.dynamic_slice_in_dim(values, k * size, size)
 
         inputs = {name: block(values) for name, values in problem.inputs.items()}
         target, weight = block(problem.target), block(problem.weight)
-        some = problem._replace(inputs=inputs, target=target, weight=weight)
-        new = of_rows(some, *arguments)
+        new = of_rows(problem._replace(inputs=inputs, target=target, weight=weight), *arguments)
         return tuple(join(*both) for join, *both in zip(joined, others, new, strict=True))
 
     # Of all lanes the same number of blocks: with one of each lane's own, every lane's rows would
@@ -338,10 +335,10 @@ def _score(problem: Problem, difference: Array, delta: Array) -> Array:
     return _scaled_weight(problem, difference) * jnp.clip(difference, -delta, delta)
 
 
-def _around(model: Model, problem: Problem, coordinates: Array) -> tuple[Any, ...]:
+def _around(model: Model, problem: Problem, coordinates: Array) -> tuple:
     """The law as a function of each coordinate; there its value, p slopes, and residual, (n,)."""
 
-    def prediction(*us: Array) -> Array:
+    def prediction(*us):
         return predict(model, problem, us)
 
     us = tuple(coordinates)
@@ -363,11 +360,11 @@ def stack_rows(arrays: list[Array], points: int) -> Array:
     return rows
 
 
-def _derivative(function: Any, index: int) -> Any:
+def _derivative(function, index: int):
     """∂ function / ∂ argument ``index``, forwards, the other arguments constant."""
 
-    def derivative(*arguments: Array) -> Array:
-        def along(argument: Array) -> Array:
+    def derivative(*arguments):
+        def along(argument):
             return function(*arguments[:index], argument, *arguments[index + 1 :])
 
         at = arguments[index]
@@ -387,15 +384,14 @@ def coupled_pairs(model: Model) -> frozenset[tuple[int, int]]:
     law, size = model.law, len(model.law.parameters)
 
     def prediction(inputs, centre, *us):
-        params = Transform(model, centre, law.context(inputs)).to_natural(us)
-        return law(params, **inputs)
+        return law(Transform(model, centre, law.context(inputs)).to_natural(us), **inputs)
 
     # Shapes alone: numbers made here would become constants of the program under trace, and the
     # answer is cached: later programs, without those constants, would differ from the first.
     scalar = jax.ShapeDtypeStruct((), jnp.result_type(float))
     inputs = dict.fromkeys(law.input_names, jax.ShapeDtypeStruct((1,), scalar.dtype))
     centre = dict.fromkeys(centred_inputs(law), scalar)
-    pairs: set[tuple[int, int]] = set()
+    pairs = set()
     for i in range(size):
         slope = _derivative(prediction, i + 2)
         traced = jax.make_jaxpr(slope)(inputs, centre, *[scalar] * size).jaxpr
@@ -422,8 +418,7 @@ def summed_huber(problem: Problem, difference: np.ndarray) -> float:
 
 def kernel_width(residuals: np.ndarray) -> float:
     """Standard deviation of the normal kernel over which residuals (n,) are averaged."""
-    quartiles = np.percentile(residuals, [25, 75])
-    spread = min(residuals.std(), np.ptp(quartiles) / 1.34)
+    spread = min(residuals.std(), np.ptp(np.percentile(residuals, [25, 75])) / 1.34)
     return max(0.9 * spread * len(residuals) ** -0.2, 1e-300)
 
 
@@ -482,8 +477,7 @@ def leave_group_out_steps(
         determined = remaining < _DETERMINED
         steps = sums / np.where(determined, np.inf, remaining)[:, None]
     else:
-        order = np.argsort(groups, kind="stable")
-        parts = np.split(order, np.cumsum(np.bincount(groups))[:-1])
+        parts = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
         share = np.stack([(rows[p].T * (weight * score_slope)[p]) @ rows[p] for p in parts])
         remaining, directions = np.linalg.eigh(np.eye(rows.shape[1]) - share)
         lost = remaining < _DETERMINED

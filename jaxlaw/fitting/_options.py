@@ -8,10 +8,9 @@ and a test holds the two equal.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
@@ -69,7 +68,7 @@ class FitOptions:
     def within(self, *folders: str) -> FitOptions:
         """The same options, with a folder inside the work folder in its place."""
         folder = None if self.work_dir is None else Path(self.work_dir, *folders)
-        return dataclasses.replace(self, work_dir=folder)
+        return replace(self, work_dir=folder)
 
     def work(self) -> Work:
         """Devices, processes, bar, and the work folder, if there is one."""
@@ -141,7 +140,7 @@ class FitKeywords(SharedKeywords, total=False):
 OBJECTIVE = ("delta", "residuals", "asymmetry", "base", "fixed", "tied", "bounds")
 #: Options that say how it is done, whatever is fitted.
 OF_WORK = ("solver", "work_dir", "progress", "executor", "device")
-_NAMES = {"constraint", *OBJECTIVE, *(field.name for field in dataclasses.fields(FitOptions))}
+_NAMES = {"constraint", *OBJECTIVE, *(field.name for field in fields(FitOptions))}
 
 
 def lists_options(function: Callable[P, T]) -> Callable[P, T]:
@@ -150,7 +149,7 @@ def lists_options(function: Callable[P, T]) -> Callable[P, T]:
     So ``help`` and a notebook's completion show what type checkers read from :class:`FitKeywords`.
     """
     signature, reading = inspect.signature(function), inspect.signature(read_runs).parameters
-    defaults = {field.name: field.default for field in dataclasses.fields(FitOptions)}
+    defaults = {field.name: field.default for field in fields(FitOptions)}
     own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
     listed = [
         inspect.Parameter(
@@ -163,7 +162,7 @@ def lists_options(function: Callable[P, T]) -> Callable[P, T]:
         if name not in signature.parameters
     ]
     # None in a call stands for what a factory makes, too.
-    listed = [p.replace(default=None) if p.default is dataclasses.MISSING else p for p in listed]
+    listed = [p.replace(default=None) if p.default is MISSING else p for p in listed]
     function.__signature__ = signature.replace(parameters=[*own, *listed])  # type: ignore[attr-defined]
     return function
 
@@ -193,7 +192,7 @@ def law_and_options(
     if base is None and law.from_base and options.get("fixed") is None:
         raise UsageError(
             f"law {law.name} takes {', '.join(law.from_base)} from a from-scratch fit: pass "
-            "base=, a fit of law chinchilla, or fixed={} to fit all its parameters",
+            "base=, a fit of law chinchilla, or fixed={} to fit all its parameters"
         )
     for name in ("fixed", "tied", "bounds"):
         options[name] = dict(options.get(name) or {})
@@ -207,15 +206,13 @@ def law_and_options(
 
 
 def _from_base(
-    law: Law, base: Any, fixed: Mapping[str, float]
+    law: Law, base, fixed: Mapping[str, float]
 ) -> tuple[dict[str, float], StandardErrors]:
     """Values that a continual law takes from its base, but for the fixed ones, and their errors."""
     drawn = base.draws() if hasattr(base, "draws") else base
     source = drawn.fit if hasattr(base, "draws") else base
     if not isinstance(source, FittedLaw | Mapping):
-        raise UsageError(
-            f"base is a {type(base).__name__}; it must be a Fit or a dict",
-        )
+        raise UsageError(f"base is a {type(base).__name__}; it must be a Fit or a dict")
     if not law.from_base:
         raise UsageError(f"law {law.name} takes no base; use fixed=")
     params = source.params if isinstance(source, FittedLaw) else source
@@ -224,7 +221,7 @@ def _from_base(
     held = [name for name in law.from_base if name not in fixed]
     errors = getattr(drawn, "standard_errors", None) or StandardErrors()
     known = [name for name in held if name in errors.covariance]
-    errors = dataclasses.replace(
+    errors = replace(
         errors,
         values={name: errors.values[name] for name in known},
         missing={

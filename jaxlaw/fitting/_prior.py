@@ -17,9 +17,8 @@ fit or of its runs, which are known by their hashes.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -182,8 +181,7 @@ def field_prior(*, without: str | Iterable[str] = ()) -> Prior:
         >>> jl.fitting.field_prior(without="olmo").experiments["source"].nunique()
         7
     """
-    names = (without,) if isinstance(without, str) else tuple(without)
-    return _field_prior(frozenset(names))
+    return _field_prior(frozenset((without,) if isinstance(without, str) else tuple(without)))
 
 
 @cache
@@ -193,7 +191,7 @@ def _field_prior(without: frozenset[str]) -> Prior:
     if unknown := sorted(without - {*sources}):
         raise UsageError(
             f"the field prior has no source '{unknown[0]}'; it has "
-            f"{', '.join(sources)}.{nearest(unknown[0], sources)}",
+            f"{', '.join(sources)}.{nearest(unknown[0], sources)}"
         )
     if {one.source for one in field_experiments()} <= without:
         raise UsageError("without= leaves no source of the field prior")
@@ -247,7 +245,7 @@ def prior_of(given: Any) -> Prior | None:
         return ledger_prior(given)
     raise UsageError(
         f"prior is a {type(given).__name__}; give 'field', a Prior, fits of earlier experiments, a "
-        "folder of them, or None",
+        "folder of them, or None"
     )
 
 
@@ -290,11 +288,11 @@ def ledger_prior(fits: str | Path | Sequence[Fit], evaluation: str | None = None
         )
     if len(names) > 1:
         raise UsageError(
-            f"these fits have several evaluations, {', '.join(map(repr, names))}: pass evaluation=",
+            f"these fits have several evaluations, {', '.join(map(repr, names))}: pass evaluation="
         )
     # Whatever files they were read from, they are of one source, and each is an experiment.
     own = _distinct([
-        dataclasses.replace(one, source=OWN_SOURCE, name=f"{k + 1}: {one.source}, {one.name}")
+        replace(one, source=OWN_SOURCE, name=f"{k + 1}: {one.source}, {one.name}")
         for k, one in enumerate(known)
     ])  # fmt: skip
     public = [one for one in field_experiments() if not any(_is_same(one, o) for o in own)]
@@ -330,7 +328,7 @@ def _prior_from(known: Sequence[Experiment]) -> Prior:
     noise = float(noise.groupby(level=0).median().median())
     if ours:
         # Few runs of a clean ladder lie closer to their law than those of the next one will.
-        apart = _distinct([dataclasses.replace(one, law="") for one in ours])
+        apart = _distinct([replace(one, law="") for one in ours])
         spare = np.array([max(one.runs - len(one.mean), 0) for one in apart])
         squares = NOISE_DEGREES * noise**2 + spare @ np.square([one.noise for one in apart])
         noise = float(np.sqrt(squares / (NOISE_DEGREES + spare.sum())))
@@ -391,7 +389,7 @@ def _is_same(one: Experiment, other: Experiment) -> bool:
 
 def _distinct(known: Sequence[Experiment]) -> list[Experiment]:
     """Each experiment once, by the fit of most runs."""
-    kept: list[Experiment] = []
+    kept = []
     for one in sorted(known, key=lambda one: -one.runs):
         if not any(_is_same(one, other) for other in kept):
             kept.append(one)
@@ -432,7 +430,7 @@ def _ledger(
     names = (FLOOR, *_names(law))
     mean, spread, _ = _random_effects(known, names[1:])
     # W: how the experiments of one source and evaluation vary, floor included.
-    groups: dict[tuple[str, str], list[np.ndarray]] = {}
+    groups = {}
     for one in (*known, *own):
         if one.evaluation:
             groups.setdefault((one.source, one.evaluation), []).append(one.mean)
@@ -463,7 +461,7 @@ def experiment_of(
     params: np.ndarray,
     params_jacobian: np.ndarray,
     noise: float,
-    **words: Any,
+    **words,
 ) -> Experiment | None:
     """What a fit says of a next experiment; None where its runs determine too little.
 
@@ -497,7 +495,7 @@ def experiment_of(
 def _scale_free(law: Law, params: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Values (k,) of the floor's log and the scale-free coordinates at (p,), and slopes (k, p)."""
 
-    def values(params: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def values(params):
         known = law.scale_free.of_params(dict(zip(law.parameter_names, params, strict=True)))
         stacked = jnp.stack([known[name] for name in (FLOOR, *law.scale_free.words)])
         return stacked, stacked

@@ -115,7 +115,7 @@ class FitProblem:
             {name: np.asarray(params[name], float) for name in self.law.parameter_names}
         )
 
-    def _inside(self, params: Mapping[str, Any], start: bool = False) -> np.ndarray:
+    def _inside(self, params: Mapping, start: bool = False) -> np.ndarray:
         """Coordinates (…, p), moved into the search box."""
         data = self.data
         # Without a constraint there is no excess, and a start is as any other point.
@@ -181,7 +181,7 @@ class FitProblem:
 
 
 @compiled(optimised=False, static_argnames="model")
-def _natural(model: Model, rows: Any, centre: Any, context: Any) -> dict[str, Any]:
+def _natural(model: Model, rows, centre, context) -> dict:
     params = Transform(model, centre, context).to_natural(tuple(rows.T))
     return {name: jnp.broadcast_to(value, len(rows)) for name, value in params.items()}
 
@@ -198,7 +198,7 @@ def problem_of(law: Law, seen: Observations, options: FitOptions) -> FitProblem:
     return problem
 
 
-def _check_elementwise(problem: FitProblem, inputs: Mapping[str, Any]) -> None:
+def _check_elementwise(problem: FitProblem, inputs: Mapping) -> None:
     """Refuse a law whose value at a row depends on the other rows.
 
     A law that takes a mean over its rows, or a cumulative sum, is another law on other rows: what
@@ -241,7 +241,7 @@ def _check_elementwise(problem: FitProblem, inputs: Mapping[str, Any]) -> None:
 
 
 @compiled(optimised=False, static_argnames="law")
-def _together_and_alone(law: Law, params: dict[str, Any], rows: dict[str, Any]) -> tuple[Any, Any]:
+def _together_and_alone(law: Law, params: dict, rows: dict) -> tuple:
     """The law on all rows together, and on each of the first few alone."""
     each = [
         law(params, **{name: values[k : k + 1] for name, values in rows.items()}).reshape(())
@@ -293,10 +293,9 @@ def build_problem(
             f"law {law.name}: {law.target} is not positive in some rows, so residuals='log' is "
             "undefined: leave residuals linear, as the law has them"
         )
-    transformed = xp.log(target) if model.residuals == "log" else target
     data = Problem(
         inputs={name: _as_rows(values, rows, 0) for name, values in inputs.items()},
-        target=_as_rows(transformed, rows),
+        target=_as_rows(xp.log(target) if model.residuals == "log" else target, rows),
         weight=_as_rows(weight, rows, fill=0.0),
         low=low,
         high=high,
@@ -338,7 +337,7 @@ def model_of(law: Law, options: FitOptions) -> Model:
     )
 
 
-def _as_rows(values: Any, rows: int, axis: int = -1, fill: float | None = None) -> Any:
+def _as_rows(values, rows: int, axis: int = -1, fill: float | None = None):
     """An array with an axis of rows, of the length that the programs are compiled for.
 
     Every such array of a problem, or of many, goes through here: inputs with their rows on the
@@ -362,11 +361,11 @@ def _as_rows(values: Any, rows: int, axis: int = -1, fill: float | None = None) 
 
 
 @compiled(optimised=False, static_argnames="law")
-def _context(law: Law, inputs: dict[str, Any]) -> dict[str, Any]:
+def _context(law: Law, inputs: dict) -> dict:
     return law.context(inputs)
 
 
-def _geometric_mean(values: Any, counts: Any, xp: Any) -> Any:
+def _geometric_mean(values, counts, xp):
     """Geometric mean of the sizes of what is not zero; 1 where there is nothing."""
     counts = (values != 0) & counts.reshape(-1, *(1,) * (values.ndim - 1))
     logs = xp.where(counts, xp.log(xp.where(counts, xp.abs(values), 1.0)), 0.0)
@@ -426,17 +425,17 @@ def linearise(
     )
 
 
-def _in_residual_space(model: Model, problem: Problem, at: Any) -> jax.Array:
+def _in_residual_space(model: Model, problem: Problem, at) -> Array:
     """(n,) the law at coordinates (p,): its logarithm where residuals are of logarithms."""
     prediction = jnp.broadcast_to(predict(model, problem, at), problem.target.shape)
     return jnp.log(prediction) if model.residuals == "log" else prediction
 
 
 @compiled(optimised=False, static_argnames="model")
-def _linearised(model: Model, problem: Problem, coordinates: jax.Array) -> tuple[jax.Array, ...]:
+def _linearised(model: Model, problem: Problem, coordinates: Array) -> tuple[Array, ...]:
     """Prediction, natural parameters and the slopes of both, by one forward pass."""
 
-    def values(at: jax.Array) -> Any:
+    def values(at):
         params = problem.transform(model).to_natural(tuple(at))
         natural = jnp.stack([params[name] for name in model.law.parameter_names])
         both = _in_residual_space(model, problem, at), natural
@@ -485,10 +484,10 @@ def rows_around(
 
 @compiled(static_argnames=("model", "moved"))
 def _rows_around(
-    model: Model, moved: tuple[int, ...], problem: Problem, points: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    def of_one(point: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def rows(values: jax.Array) -> tuple[jax.Array, jax.Array]:
+    model: Model, moved: tuple[int, ...], problem: Problem, points: Array
+) -> tuple[Array, Array]:
+    def of_one(point):
+        def rows(values):
             at = point.at[jnp.array(moved)].set(values)
             weighted = jnp.sqrt(problem.weight) * _in_residual_space(model, problem, tuple(at))
             return weighted, weighted

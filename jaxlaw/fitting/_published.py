@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,12 +60,11 @@ def published_table() -> pd.DataFrame:
     table["parameters"] = [", ".join(f"{k} {v:.6g}" for k, v in one.items()) for one in params]
     table["units"] = [laws.units_of(laws.built_in(law)) for law in table["law"]]
     table["left_out"] = ["; ".join(note.message for note in one) for one in notes]
-    columns = ["name", "law", "parameters", "units", "source", "uncertainty", "left_out"]
-    return table[columns]
+    return table[["name", "law", "parameters", "units", "source", "uncertainty", "left_out"]]
 
 
 @cache
-def _all() -> dict[str, dict[str, Any]]:
+def _all() -> dict[str, dict]:
     """What papers print (``published.toml``), then the library of the field, for ``_fitted``."""
     read = tomllib.loads(Path(__file__).with_name("published.toml").read_text("utf-8"))
     known = {name: Note(**note) for name, note in read.pop("notes").items()}
@@ -108,7 +106,7 @@ def field_name(one: Experiment) -> str:
     return f"field-{one.source}-{one.name}-{one.law}"
 
 
-def _fitted(name: str, entry: Mapping[str, Any]) -> FittedLaw:
+def _fitted(name: str, entry: Mapping) -> FittedLaw:
     """An entry's law, with notes on where its coefficients are from and what the source lacks."""
     law, areas = laws.built_in(entry["law"]), entry.get("area_options")
     texts = [f"{name}: {entry['source']}; {entry['search']}"]

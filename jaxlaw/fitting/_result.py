@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -316,7 +316,7 @@ class Fit(FittedLaw):
         return [*evidence, *super().details()]
 
     @classmethod
-    def _consistent(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _consistent(cls, values: dict) -> dict:
         values = super()._consistent(values)
         law = values["law"]
         if values["runner_up"] is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from jaxlaw._tables import Table
@@ -43,7 +43,7 @@ def runs_of(fit: Any, runs: Any, given: Mapping[str, Any] | None = None) -> Runs
         error.args = (f"{error} ({taken})" if taken else str(error),)
         raise
     notes = [Note(COLUMNS_TAKEN, "info", f"{read.source}: {taken}")] if taken else []
-    return dataclasses.replace(read, notes=(*notes, *read.notes))
+    return replace(read, notes=(*notes, *read.notes))
 
 
 def read_as_fitted(
@@ -54,8 +54,7 @@ def read_as_fitted(
     Raises:
         DataError: the table lacks columns that the fit's runs had.
     """
-    form = given.get("format") or fit.reading.format
-    table = read_source(source, given.get("name"), form)
+    table = read_source(source, given.get("name"), given.get("format") or fit.reading.format)
     options, taken = fit.reading.options({**given, "format": None}, table.frame.columns)
     options.pop("format", None)
     # All columns that the fit's runs had and this table lacks, in one message.
@@ -103,4 +102,4 @@ def runs_for(fit: Any, runs: Any, reading: Mapping[str, Any] | None = None) -> R
         reading["columns"] = usual_columns(fit, runs.frame, columns, reading.get("corpus"))
     read = read_runs(runs, **reading)
     fitted_in = {spec.name: fit.units[spec.name] * spec.unit for spec in fit.law.inputs}
-    return dataclasses.replace(read, units=fitted_in | dict(read.units))
+    return replace(read, units=fitted_in | dict(read.units))

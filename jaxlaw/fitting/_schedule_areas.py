@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def areas_of_schedule(
-    fitted: FittedLaw, schedule: Any, at: Any, *, first_step: int, S1_before: float,
-    area_options: Mapping[str, Any] | None, batch: Any,
+    fitted: FittedLaw, schedule, at, *, first_step: int, S1_before: float,
+    area_options: Mapping | None, batch,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:  # fmt: skip
     """Steps of a schedule (``step``, ``lr``, ``phase``), and the law's areas after them.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,16 +16,9 @@ from jaxlaw.fitting._runs_of_fit import runs_for
 if TYPE_CHECKING:
     from jaxlaw.fitting._fitted_law import FittedLaw
 
-#: Metric of a fold → how tables and figures call it: Huber loss of log residuals and of residuals,
-#: summed over the points and per point; R² and root mean square error in the target.
-SCORES = {
-    "huber": "Huber",
-    "mean_huber": "mean Huber",
-    "huber_linear": "Huber (linear)",
-    "mean_huber_linear": "mean Huber (linear)",
-    "r2": "R²",
-    "rmse": "RMSE",
-}
+#: Metrics of a fold: Huber loss of log residuals and of residuals, summed over the points and per
+#: point; R² and root mean square error in the target.
+SCORES = ("huber", "mean_huber", "huber_linear", "mean_huber_linear", "r2", "rmse")
 
 
 def score_text(metric: str, value: float) -> str:
@@ -35,7 +28,7 @@ def score_text(metric: str, value: float) -> str:
     return f"{value:.3g}"
 
 
-def score_fit(fit: FittedLaw, runs: Any, reading: Mapping[str, Any]) -> Answer:
+def score_fit(fit: FittedLaw, runs, reading: Mapping) -> Answer:
     """What :meth:`jaxlaw.FittedLaw.score` returns; its docstring has the arguments."""
     read = runs_for(fit, runs, reading)
     seen = read.observations(fit.law, free=())  # nothing is fitted: any number of rows will do

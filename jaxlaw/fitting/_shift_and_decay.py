@@ -8,8 +8,8 @@ does not depend on where the base was left (figure 2).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -85,12 +85,10 @@ def fit_decay(
         raise UsageError(f"law {law.name} takes no annealing area, so it has no decay")
     low, high = decays
     if not 0 < low < high < 1:
-        raise UsageError(
-            f"decays are the lowest and highest λ, within (0, 1), not {decays}",
-        )
-    tried: dict[float, Fit] = {}
+        raise UsageError(f"decays are the lowest and highest λ, within (0, 1), not {decays}")
+    tried = {}
 
-    def objective(x: float) -> float:
+    def objective(x):
         if x not in tried:
             runs = curves.runs(
                 -np.expm1(x), carry_momentum=carry_momentum, count_warmup=count_warmup,
@@ -103,7 +101,7 @@ def fit_decay(
     best = int(np.argmin([objective(x) for x in grid]))
     left, right = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
 
-    def between(x: float) -> float:
+    def between(x):
         """The objective between the neighbours of the best; infinite at them and beyond."""
         return objective(x) if left < x < right else np.inf
 
@@ -116,7 +114,7 @@ def fit_decay(
     values = np.array([tried[key].objective for key in x])
     k, worse = int(np.argmin(values)), _WORSE * values.min()
 
-    def edge(side: np.ndarray) -> float | None:
+    def edge(side):
         """Where, from the best outwards, a line through the values tried gets worse."""
         beyond = np.flatnonzero(values[side] > worse)
         if not len(beyond):
@@ -138,7 +136,7 @@ def fit_decay(
         )
     fitted = tried[x[k]]
     note = Note("decay-fitted", "warning" if open_ else "info", message)
-    return dataclasses.replace(fitted, notes=(*fitted.notes, note))
+    return replace(fitted, notes=(*fitted.notes, note))
 
 
 @checked
@@ -241,6 +239,6 @@ def _seen(curves: LossCurves, corpus: Corpus | None) -> tuple[Observations, pd.D
     runs, schedules = curves.runs(), curves.run_schedules
     first = runs.table["run"].map({run: entry.first_step for run, entry in schedules.items()})
     table = runs.table.assign(at=optimizer_steps(runs.table, schedules) + first)
-    runs = dataclasses.replace(runs, table=table.reset_index(drop=True))
+    runs = replace(runs, table=table.reset_index(drop=True))
     seen = (runs.for_corpus(corpus) if corpus else runs).observations(laws.get(_LOSS), ())
     return seen, runs.table.loc[seen.rows].reset_index(drop=True)

@@ -20,7 +20,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -184,7 +184,7 @@ def _sobol_by_numpy(dimensions: int, power: int, seed: int, numbers: Path) -> np
     return points / 2.0**30
 
 
-def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
+def from_user(law: Law, given, centre: Mapping[str, float]) -> np.ndarray:
     """The user's starts, in the law's own units, (S, p).
 
     Args:
@@ -225,12 +225,11 @@ def from_user(law: Law, given: Any, centre: Mapping[str, float]) -> np.ndarray:
 
 def to_centre(law: Law, values: np.ndarray, centre: Mapping[str, float]) -> np.ndarray:
     """Starts (S, p) in the law's own units, moved to the centre of the data."""
-    params = dict(zip(law.parameter_names, values.T, strict=True))
-    values = at_centre(law, params, centre)
+    values = at_centre(law, dict(zip(law.parameter_names, values.T, strict=True)), centre)
     return np.stack([values[name] for name in law.parameter_names], axis=-1)
 
 
-def _product(values: Sequence[Any]) -> np.ndarray:
+def _product(values: Sequence) -> np.ndarray:
     """Every combination of some values of each parameter, (S, p)."""
     return np.stack([axis.ravel() for axis in np.meshgrid(*values, indexing="ij")], axis=-1)
 
@@ -251,7 +250,7 @@ def terms(model: Model, problem: Problem, coordinates: Array) -> Array:
     """
     linear = solved_coordinates(model)
 
-    def at(values: tuple[Array, ...], problem: Problem, coordinates: Array) -> Array:
+    def at(values, problem, coordinates):
         """The prediction with linear coefficients of these values."""
         us = list(coordinates)
         for k, value in zip(linear, values, strict=True):
@@ -303,7 +302,7 @@ def best_coefficients(model: Model, problem: Problem, parts: Array) -> Array:
     matrix = matrix / (size[:, None] * size) + 1e-12 * jnp.eye(len(signed))
     right = right / size
 
-    def solve(free: Array) -> tuple[Array, Array]:
+    def solve(free):
         """The excess (k,) with some coefficients free, and its value; infinite if not allowed."""
         free = free * (low < high)  # fixed coefficients are in no set
         identity = jnp.diag(1.0 - free)  # in place of the rows of the others
@@ -327,7 +326,7 @@ def _solve(matrix: Array, right: Array) -> Array:
     """
     size = len(right)
 
-    def eliminate(k: Array, table: Array) -> Array:
+    def eliminate(k, table):
         column = jnp.where(jnp.arange(size) == k, 0.0, table[:, k])
         return table - column[:, None] * (table[k] / jnp.maximum(table[k, k], 1e-14))
 

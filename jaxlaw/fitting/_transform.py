@@ -173,14 +173,14 @@ class Transform:
 # Called on the host as it is, the method would compile each of its operations.
 @compiled(optimised=False, static_argnames=("model", "start"))
 def coordinates_of(
-    model: Model, centre: Mapping[str, Any], context: Mapping[str, Any],
-    params: Mapping[str, Any], start: bool = False,
+    model: Model, centre: Mapping, context: Mapping,
+    params: Mapping, start: bool = False,
 ) -> Array:  # fmt: skip
     """Search coordinates (…, p) of natural parameters, or of a start; see :class:`Transform`."""
     return Transform(model, centre, context).from_natural(params, start)
 
 
-def at_centre(law: Law, params: Mapping[str, Any], centre: Mapping[str, Any]) -> dict[str, Any]:
+def at_centre(law: Law, params: Mapping, centre: Mapping) -> dict:
     """Parameters with each coefficient as the size of its term at the centre of the data.
 
     Args:
@@ -191,12 +191,12 @@ def at_centre(law: Law, params: Mapping[str, Any], centre: Mapping[str, Any]) ->
     return {spec.name: _moved(spec, params, centre, -1) for spec in law.parameters}
 
 
-def in_own_units(law: Law, params: Mapping[str, Any], centre: Mapping[str, Any]) -> dict[str, Any]:
+def in_own_units(law: Law, params: Mapping, centre: Mapping) -> dict:
     """Natural parameters in the law's own units: the inverse of :func:`at_centre`."""
     return {spec.name: _moved(spec, params, centre, 1) for spec in law.parameters}
 
 
-def from_excess(law: Law, params: dict[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
+def from_excess(law: Law, params: dict, context: Mapping) -> dict:
     """Natural parameters, from those with the one that a constraint raises as its excess."""
     if law.constraint is None:
         return params
@@ -204,7 +204,7 @@ def from_excess(law: Law, params: dict[str, Any], context: Mapping[str, Any]) ->
     return params | {raised: params[raised] + law.constraint.least(params, context)}
 
 
-def _moved(spec: Parameter, params: Mapping[str, Any], centre: Mapping[str, Any], sign: int) -> Any:
+def _moved(spec: Parameter, params: Mapping, centre: Mapping, sign: int):
     """A parameter's value in another unit of the inputs: −1 to the centre's, +1 back."""
     value = params[spec.name]
     for name, exponent in (spec.centre or {}).items():
@@ -237,6 +237,6 @@ def exponents_of(spec: Parameter, name: str) -> set[str]:
     return {exponent.lstrip("-")} if isinstance(exponent, str) else set()
 
 
-def _coordinate(value: Any, scale: str) -> Any:
+def _coordinate(value, scale: str):
     value = np.asarray(value, float)
     return np.log(np.maximum(value, 1e-300)) if scale == "log" else value

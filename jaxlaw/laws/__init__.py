@@ -17,15 +17,7 @@ from jaxlaw.laws import (  # noqa: F401
     repetition,
     scaling,
 )
-from jaxlaw.laws._base import (
-    Law,
-    PowerLawTerms,
-    built_in,
-    get,
-    keep_as_built_in,
-    names,
-    power,
-)
+from jaxlaw.laws._base import Law, PowerLawTerms, built_in, get, keep_as_built_in, names, power
 from jaxlaw.laws._beyond import (
     beyond,
     end_of,
@@ -83,8 +75,7 @@ def law_table() -> pd.DataFrame:
     """Every registered law, one row each: name, family, formula, inputs, parameters, source.
 
     ``family`` says what a law is of (empty for those that are not built in);
-    ``units`` what it counts its inputs in; ``grid`` how many starts its source prints (0 where it
-    prints none); ``own_grid`` how many jaxlaw's own grid has in its place (0: none).
+    ``units`` what it counts its inputs in; ``grid`` how many starts its grid has (0: none).
 
     Example:
         >>> table = jl.law_table().set_index("name")
@@ -94,7 +85,6 @@ def law_table() -> pd.DataFrame:
     records, families = [], {law: family for family, own in FAMILIES.items() for law in own}
     for name in names():
         law = get(name)
-        size = math.prod(len(spec.grid or ()) for spec in law.parameters)
         records.append(
             {
                 "name": name,
@@ -103,8 +93,7 @@ def law_table() -> pd.DataFrame:
                 "inputs": ", ".join(law.input_names),
                 "parameters": ", ".join(law.parameter_names),
                 "units": units_of(law),
-                "grid": 0 if law.own_grid else size,
-                "own_grid": size if law.own_grid else 0,
+                "grid": math.prod(len(spec.grid or ()) for spec in law.parameters),
                 "source": law.source,
             }
         )

@@ -183,8 +183,6 @@ class Law:
             (a best learning rate).
         with_floor: the law that has the irreducible loss which this one lacks, if any; a fit whose
             residuals ask for it names it.
-        own_grid: origin of the parameters' grid where the source prints none; empty where
-            it is the source's.
         continual_alone: name of the law for curves of a continual phase alone, where this one needs
             the pre-training before it, if there is one.
         components: part of the formula → the coefficients that take it out where they are 0.
@@ -222,7 +220,6 @@ class Law:
     chart: Chart | None = None
     context: Callable[[Values], dict[str, Array]] = _nothing
     requirements: Callable[..., list[tuple[Any, ...]]] | None = None
-    own_grid: str = ""
     with_floor: str = ""
     continual_alone: str = ""
     better: Literal["low", "high", "neither"] = "low"
@@ -361,6 +358,11 @@ class Law:
         return tuple(spec.name for spec in self.inputs)
 
     @cached_property
+    def specs(self) -> dict[str, Input]:
+        """Name of an input → what it is."""
+        return {spec.name: spec for spec in self.inputs}
+
+    @cached_property
     def inputs_per_drop(self) -> tuple[str, ...]:
         """Names of the inputs that have a value for every drop of the learning rate.
 
@@ -493,15 +495,15 @@ class Derived:
 
 
 def derived(
-    base: Law, name: str, function: Callable[..., Any], maker: Callable[..., Law],
-    made_of: tuple[Any, ...], **changes: Any,
+    base: Law, name: str, function: Callable, maker: Callable[..., Law],
+    made_of: tuple, **changes,
 ) -> Law:  # fmt: skip
     """A law made of another: what holds for the formula of the base alone goes."""
     plain = {
         field: getattr(Law, field)
         for field in (
-            "linear", "chart", "requirements", "own_grid", "with_floor", "continual_alone",
-            "power_law_terms", "scale_free",
+            "linear", "chart", "requirements", "with_floor", "continual_alone", "power_law_terms",
+            "scale_free",
         )
     }  # fmt: skip
     made = Derived(function, maker, made_of)
@@ -631,7 +633,7 @@ def _origin(law: Law) -> tuple[str, str]:
     return getattr(function, "__module__", None) or "?", name.removesuffix(".function")
 
 
-def _rebuild_law(token: str, fields: dict[str, Any]) -> Law:
+def _rebuild_law(token: str, fields: dict) -> Law:
     """A law that was pickled whole; the same object every time."""
     return _WHOLE.get(token) or _WHOLE.setdefault(token, Law(**fields))
 
@@ -703,7 +705,7 @@ def get(name: str | Law, constraint: str | None = None) -> Law:
     return _REGISTRY[variant]
 
 
-def _read_law(value: Any, where: str) -> Law:
+def _read_law(value, where: str) -> Law:
     """The law that a file names (:meth:`Law.to_json`).
 
     Raises:
@@ -751,7 +753,7 @@ def names() -> list[str]:
 
 
 @compiled(static_argnames="law")
-def _program(law: Law, params: dict[str, Any], inputs: dict[str, Any]) -> Array:
+def _program(law: Law, params: dict, inputs: dict) -> Array:
     return law(params, **inputs)
 
 

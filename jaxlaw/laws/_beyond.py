@@ -8,7 +8,7 @@ slopes, and the best size moves with their difference.
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from functools import cache
 
 import jax.numpy as jnp
@@ -100,17 +100,17 @@ def _make_law(base: Law) -> Law:
             misfit += params[slope_of(tokens)] * jnp.maximum(more, 0)
         return base.function(*inputs, **own) * jnp.exp(misfit)
 
-    specs = {spec.name: spec for spec in base.inputs}
+    specs = base.specs
     plain, size, names = real(-0.01, 0.01), positive(1.0, 10.0), growing_inputs(base)
     words = {name: specs[name].doc for name in names}
     every = words | {"U": "epochs"} if repeats(base) else words
     every = every | {name: specs[name].doc for name in [base.continual_tokens] if name}
     slopes = [
-        dataclasses.replace(plain, name=slope_of(name), doc=f"misfit per e-fold of {doc}")
+        replace(plain, name=slope_of(name), doc=f"misfit per e-fold of {doc}")
         for name, doc in every.items()
     ]
     places = [
-        dataclasses.replace(size, name=of(name), low=1e-30, high=1e30, doc=f"{doc} {where}")
+        replace(size, name=of(name), low=1e-30, high=1e30, doc=f"{doc} {where}")
         for of, docs, where in ((top_of, words, "of the largest run"), (end_of, every, "at most"))
         for name, doc in docs.items()
     ]

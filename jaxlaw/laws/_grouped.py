@@ -8,8 +8,8 @@ bootstraps, weights and plans treat it as such.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -126,7 +126,7 @@ def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
             }
             grid = None if spec.name in own else spec.grid
             name = full(spec.name, label)
-            parameters.append(dataclasses.replace(spec, name=name, centre=centre, grid=grid))
+            parameters.append(replace(spec, name=name, centre=centre, grid=grid))
 
     chart = base.chart if base.chart is not None and _splits(base, own) else None
     if chart is not None:
@@ -183,7 +183,6 @@ def _make_law(base: Law, labels: tuple[str, ...], own: tuple[str, ...]) -> Law:
         settings_parameters=called(base.settings_parameters),
         from_base=tuple(name for name in base.from_base if name not in own),
         chart=chart,
-        own_grid=base.own_grid,
         components={part: called(names) for part, names in base.components.items()},
         power_law_terms=None if base.power_law_terms is None else terms_of_group,
         best_settings={},

@@ -8,7 +8,7 @@ affine in that. The rules are few and never wrong: what they do not know counts 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ class _Depends(NamedTuple):
 
 
 def linear_parameters(
-    function: Callable[..., Any], inputs: Mapping[str, bool], parameters: tuple[str, ...]
+    function: Callable, inputs: Mapping[str, bool], parameters: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Parameters that a formula is affine in, all of them together, the others held.
 
@@ -60,9 +60,9 @@ def linear_parameters(
     # Dictionaries are flattened in the order of their sorted keys.
     names = [None] * len(rows) + sorted(parameters)
     start = [_Depends(frozenset(() if name is None else (name,))) for name in names]
-    coupled: set[frozenset[str]] = set()
+    coupled = set()
     outcome = _join(_follow(traced.jaxpr, start, coupled))
-    chosen: list[str] = []
+    chosen = []
     for name in parameters:
         alone = all(frozenset((name, other)) not in coupled for other in chosen)
         if name in outcome.affine and alone:
@@ -76,11 +76,11 @@ def _join(several: list[_Depends]) -> _Depends:
     return _Depends(frozenset().union(*(depends.affine for depends in several)) - other, other)
 
 
-def _follow(traced: Any, start: list[_Depends], coupled: set[frozenset[str]]) -> list[_Depends]:
+def _follow(traced, start: list[_Depends], coupled: set[frozenset[str]]) -> list[_Depends]:
     """What the outputs of a traced function depend on, given what its inputs do."""
-    known: dict[Any, _Depends] = dict(zip(traced.invars, start, strict=True))
+    known = dict(zip(traced.invars, start, strict=True))
 
-    def look(var: Any) -> _Depends:
+    def look(var):
         return _Depends() if hasattr(var, "val") else known.get(var, _Depends())
 
     for equation in traced.eqns:

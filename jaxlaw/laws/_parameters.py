@@ -67,7 +67,7 @@ class Input:
         if not self.levels:
             return values
         labels = np.asarray(plain_array(values), object)
-        known: dict[Any, int] = {label: k for k, label in enumerate(self.levels)}
+        known = {label: k for k, label in enumerate(self.levels)}
         # Labels that are numbers: 1 and 1.0 are one, whatever the column of a table made of it.
         known |= {number_in(label): k for label, k in known.items() if number_in(label) is not None}
         codes = []
@@ -132,8 +132,8 @@ class Parameter:
             A / N0^alpha, its size at the geometric mean N0 of the data, which is uncorrelated
             with alpha, where A itself is not. A wrong centre makes the search slower, and the
             fitted law is the same.
-        grid: starting values (natural, not centred): the source's, or as the law's ``own_grid``
-            says; None: there are none.
+        grid: starting values (natural, not centred): the source's, or where it prints
+            none jaxlaw's own; None: there are none.
         unit: text for people.
         doc: its meaning.
 

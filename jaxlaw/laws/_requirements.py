@@ -44,9 +44,7 @@ class Requirement(NamedTuple):
 
 
 @compiled(optimised=False, static_argnames="law")
-def along_share(
-    law: Law, params: Any, shares: Any, N: Any, D: Any, others: Any
-) -> tuple[jax.Array, jax.Array]:
+def along_share(law: Law, params, shares, N, D, others) -> tuple[jax.Array, jax.Array]:
     """Loss (m,) and its slope in r (m,), at (m,) mixture ratios and one value of other inputs."""
     return jax.vmap(jax.value_and_grad(lambda r: law(params, N=N, D=D, r=r, **others)))(shares)
 
@@ -83,7 +81,7 @@ def check_requirements(
     pairs = [*((sizes[0], D) for D in tokens), *((N, tokens[0]) for N in sizes[1:])]
     pairs.append((sizes[-1], tokens[-1]))
 
-    def unmet(first: float, last: float) -> dict[str, str]:
+    def unmet(first, last):
         """Where each requirement is not met, over a range of mixture ratios, in words."""
         shares = shares_of(first, last)
         with in_float64():  # differences of differences need it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 import numpy as np
@@ -79,7 +78,7 @@ def _design(spec: Input, levels: tuple[float, ...] | None, draw: np.random.Gener
 
 
 @compiled(optimised=False, static_argnames=("law", "free"))
-def _slopes(law: Law, free: tuple[str, ...], design: Any, params: Any) -> Any:
+def _slopes(law: Law, free: tuple[str, ...], design, params):
     slopes = jax.jacfwd(lambda some: law({**params, **some}, **design))(
         {name: params[name] for name in free}
     )

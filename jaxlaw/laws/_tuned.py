@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +73,7 @@ def tuned(law: str | Law = "skaling", over: Sequence[str] = ("lr", "batch")) -> 
         if name not in TUNED:
             raise UsageError(
                 f"over: a law is tuned over {' and '.join(TUNED)}, not over '{name}'."
-                f"{nearest(name, TUNED)}",
+                f"{nearest(name, TUNED)}"
             )
     if not names:
         raise UsageError("over is empty: name lr, batch or both")
@@ -101,7 +100,7 @@ def tuned(law: str | Law = "skaling", over: Sequence[str] = ("lr", "batch")) -> 
 # Differentiated operation by operation, the series is one more series for each parameter in t and
 # for each pair of them: half of the solver's program, and of the time that it compiles.
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _phi(order: int, t: Any) -> Any:
+def _phi(order: int, t):
     """φ_n(t) = (e^t − Σ_{k<n} t^k/k!)/t^n of n = 2, 3, 4, where φ_n' = φ_n − n·φ_{n+1}."""
     small = jnp.abs(t) < _SERIES
     near, far = jnp.where(small, t, 0.0), jnp.where(small, 1.0, t)
@@ -114,7 +113,7 @@ def _phi(order: int, t: Any) -> Any:
 
 
 @_phi.defjvp
-def _phi_jvp(order: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+def _phi_jvp(order: int, primals: tuple, tangents: tuple) -> tuple:
     value = _phi(order, *primals)
     return value, (value - order * _phi(order + 1, *primals)) * tangents[0]
 
@@ -211,8 +210,7 @@ def _make_law(base: Law, over: tuple[str, ...]) -> Law:
         logs = {name: context[f"log_{name}_of_reference"] for name in scale}
         powers = {f"{name}_0": moved(values, name, logs) for name in over}
         powers |= dict.fromkeys(depths, values["k"] * sum(logs.values()))
-        base_moved = (chart.to_natural if sign > 0 else chart.from_natural)(values, context)
-        return base_moved | {
+        return (chart.to_natural if sign > 0 else chart.from_natural)(values, context) | {
             name: values[name] * jnp.exp(-sign * log) for name, log in powers.items()
         }
 

@@ -6,8 +6,6 @@ parameters of learning rate and batch, and fits them to the runs of a sweep in p
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 
 from jaxlaw.laws._base import law, power
@@ -25,8 +23,7 @@ BEST = {
 
 
 def _power(of: str, moves: str, least: float, most: float) -> Parameter:
-    doc = f"power of {of} with which {moves} moves"
-    return real(least, most, low=-3.0, high=3.0, doc=doc)
+    return real(least, most, low=-3.0, high=3.0, doc=f"power of {of} with which {moves} moves")
 
 
 POWERS = {
@@ -38,11 +35,11 @@ POWERS = {
     "batch_C": _power("C", "the best batch", 0.1, 0.5),
 }
 # Best settings scatter by a tenth and more, and a few lie far off: δ is as large as that scatter.
-_OF_A_SETTING: dict[str, Any] = {"better": "neither", "delta": 0.1}
+_OF_A_SETTING = {"better": "neither", "delta": 0.1}
 _SOURCE = "power laws of the best settings, as of Li 2025, arXiv 2503.04715"
 
 
-def _moved(first: Any, N: Any, D: Any, of_N: Any, of_D: Any) -> Any:
+def _moved(first, N, D, of_N, of_D):
     n, d = jnp.log(N / REFERENCE["N"]), jnp.log(D / REFERENCE["D"])
     return first * jnp.exp(of_N * n + of_D * d)
 

@@ -31,12 +31,10 @@ COEFFICIENTS = {
 
 
 # Law → its inputs and weights in K, and K of them.
-_K_OF: dict[Law, tuple[tuple[str, ...], Callable[..., Any]]] = {}
+_K_OF: dict[Law, tuple[tuple[str, ...], Callable]] = {}
 
 
-def _cross_domain(
-    kind: str, formula: str, unit: str, K: Callable[..., Any], *names: str, **centres: Any
-) -> None:
+def _cross_domain(kind: str, formula: str, unit: str, K: Callable, *names: str, **centres) -> None:
     """Register dcpt + F/K^μ; its inputs and parameters are dcpt's and those of K."""
     weight = positive(0.03, 30.0, doc="weight in K, where its first term has 1")
     weights = {name: replace(weight, centre=centre) for name, centre in centres.items()}

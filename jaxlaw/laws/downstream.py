@@ -1,7 +1,5 @@
 """Laws of a downstream metric: in pretraining tokens (Isik), in samples (Lin), in a loss."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 
@@ -9,12 +7,7 @@ from jaxlaw.laws._base import law, mirrored, power
 from jaxlaw.laws._parameters import Input, exponent, positive, real
 
 
-@law(
-    name="downstream-ce",
-    formula="E + A/Dp^α",
-    source="Isik 2024, eq. 2",
-    target="cross-entropy",
-)
+@law(name="downstream-ce", formula="E + A/Dp^α", source="Isik 2024, eq. 2", target="cross-entropy")
 def downstream_ce(
     Dp,
     *,

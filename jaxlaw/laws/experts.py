@@ -6,7 +6,7 @@ N counts the parameters that a token uses, those of the dense model into which t
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -21,10 +21,7 @@ E_START = positive(1.0, 5.0, low=0.2, high=25.0, doc="effective experts of a den
 E_MAX = positive(50.0, 2000.0, low=30.0, high=1e7, doc="maximum effective experts")
 
 LIMITS = {
-    (
-        "E_max",
-        "high",
-    ): "E_max grows without end: experts help up to the largest number "
+    ("E_max", "high"): "E_max grows without end: experts help up to the largest number "
     "in these runs, with no limit in sight",
     ("E_max", "low"): "E_max is at its lowest: beyond a few dozen, more experts bring nothing, or "
     "the runs have too few to show it",
@@ -137,9 +134,9 @@ def _make_law(base: Law) -> Law:
         inputs=(*base.inputs, INPUTS["experts"]),
         parameters=(
             *base.parameters,
-            *(dataclasses.replace(spec, name=name) for name, spec in OF_ROUTING.items()),
+            *(replace(spec, name=name) for name, spec in OF_ROUTING.items()),
         ),
         formula=f"{base.formula}, N → N·(Ê/E_start)^ρ",
         source=f"{base.source}; Ê: Clark 2022, arXiv 2202.01169",
-        chart=dataclasses.replace(chart, limits={**chart.limits, **LIMITS}),
+        chart=replace(chart, limits={**chart.limits, **LIMITS}),
     )

@@ -5,8 +5,6 @@ domain loss, the general mixture ratio for the general loss. N and D count billi
 paper.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -33,8 +31,7 @@ _A, _B = (replace(of, grid=_COEFFICIENT_GRID) for of in (OF_SIZE, OF_DATA))
 _C = positive(0.01, 10.0, grid=_COEFFICIENT_GRID, unit="nats")
 _EXP = exponent(grid=tuple(math.log1p(math.exp(x)) for x in (-0.5, 0.0, 0.5)))
 _EPS = real(0.001, 0.5, low=0.0, high=10.0, grid=(0.01, 0.5), doc="keeps r = 0 finite")
-# That grid is printed for L3 alone; those of L1, L2 and L4 are jaxlaw's own.
-_OWN_GRID = "extended from that of Que 2024, App. E.3, for L3"
+# That grid is printed for L3 alone; those of L1, L2 and L4 are jaxlaw's own, extended from it.
 
 
 # As γ and ε grow together, C/(r+ε)^γ tends to an exponential in r (the form of L4), along a
@@ -220,7 +217,6 @@ def dcpt(
     power_law_terms=_terms(lambda params, inputs: 1.0),
     chart=_SHARE_TERM,
     **_OF_SHARES,
-    own_grid=_OWN_GRID,
 )
 def dcpt_l1(
     N, D, r, *, E=_E, A=_A, B=_B, C=_C, alpha=_EXP, beta=_EXP, gamma=_EXP, eps=_EPS
@@ -235,7 +231,6 @@ def dcpt_l1(
     source="Que 2024, §4.2 (L2)",
     chart=_JOINT_TERM,
     **_OF_SHARES,
-    own_grid=_OWN_GRID,
 )
 def dcpt_l2(
     N, D, r,
@@ -255,7 +250,6 @@ def dcpt_l2(
     power_law_terms=_terms(lambda params, inputs: params["b"] ** inputs["r"]),
     chart=mirrored({"B": 0.0, "C": 0.0}, {"B": 1e8, "C": 1e8}, _exponentials),
     **_OF_SHARES,
-    own_grid=_OWN_GRID,
 )
 def dcpt_l4(
     N, D, r, *, E=_E, A=_A, B=_B, C=_C, alpha=_EXP, beta=_EXP,

@@ -4,8 +4,6 @@ U counts the unique tokens of the corpus: a run of D tokens goes over them D/U t
 A run that ends within the first epoch has seen D unique tokens, however large the corpus.
 """
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 
 from jaxlaw.laws._base import Chart, law, power

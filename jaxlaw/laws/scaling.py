@@ -243,9 +243,7 @@ def _farseer_to_natural(values, context):
     exponent = jnp.exp(values["E"])
     # The term's log is B·N^b + Q − exponent·log D, and the last falls with N as well.
     B, Q = part(
-        values["Q"] + exponent * log_D,
-        values["B"] + exponent * values["A"] * log_D,
-        values["b"],
+        values["Q"] + exponent * log_D, values["B"] + exponent * values["A"] * log_D, values["b"]
     )
     return {"s": s, "S": S, "A": A, "E": E, "B": B, "Q": Q}
 
@@ -335,13 +333,7 @@ def cpt_chinchilla(
     formula="E + A/N^α",
     source="Kaplan 2020, eq. 1.1, with a floor as in Henighan 2020, eq. 1.1; runs of equal tokens",
 )
-def loss_size(
-    N,
-    *,
-    E=FLOOR,
-    A=OF_SIZE,
-    alpha=EXPONENT,
-):
+def loss_size(N, *, E=FLOOR, A=OF_SIZE, alpha=EXPONENT):
     """Size alone: all runs have seen the same tokens."""
     return E + A * power(N, -alpha)
 

@@ -103,8 +103,7 @@ def inflection_ratio(
                 "with D; add evaluations, or leave this mixture ratio out (where=)"
             )
         slope = (weight * x) @ y / square
-        error = np.sqrt((weight @ (y - slope * x) ** 2) / spare / square)
-        records.append((one, slope, error))
+        records.append((one, slope, np.sqrt((weight @ (y - slope * x) ** 2) / spare / square)))
     trends = pd.DataFrame(records, columns=["r", "slope", "error"])
     quantities, facts = {}, {}
     if count := int((shares <= 0).sum()):  # there the law has no data term
@@ -140,8 +139,7 @@ def inflection_ratio(
         fits = fit_many(law, seen, np.stack(weights), options=options)
         # 3. Where the two laws predict the same loss, for all runs and for each resample.
         for name in ("N", "D"):
-            middle = np.exp(np.average(np.log(seen.inputs[name]), weights=used))
-            at.setdefault(name, float(middle))
+            at.setdefault(name, float(np.exp(np.average(np.log(seen.inputs[name]), weights=used))))
         # Looked for next to the split, up to the second mixture ratio on either side: further out
         # one of the laws knows nothing.
         left, right = (np.unique(shares[side > 0]) for side in sides)
@@ -193,7 +191,7 @@ def inflection_ratio(
         )
     return Answer(
         kind="inflection ratio", sentence=sentence, quantities=quantities,
-        tables={"trends": trends}, facts=facts, level=level, notes=tuple(notes),
+        tables={"trends": trends}, facts=facts, level=level, notes=notes,
         units={"r": (SHARE, 1.0), "slope": ("", 1.0), "error": ("", 1.0)},
     )  # fmt: skip
 

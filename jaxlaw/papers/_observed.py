@@ -179,10 +179,7 @@ def observed_transfer(
 
 @checked
 def transfer_law(
-    transfers: Any,
-    *,
-    columns: Mapping[str, str] | None = None,
-    level: ConfidenceLevel = LEVEL,
+    transfers: Any, *, columns: Mapping[str, str] | None = None, level: ConfidenceLevel = LEVEL
 ) -> Answer:
     """Effective data transferred as a law k·D^a·N^b of tokens and size (Zheng 2024, §3.2).
 
@@ -252,7 +249,7 @@ def transfer_law(
         | {"scatter": Quantity(scatter)},
         tables={"table": table[["N", "D", "transferred"]].reset_index(drop=True)},
         units={"N": ("parameters", 1.0), "D": ("tokens", 1.0), "transferred": ("tokens", 1.0)},
-        notes=tuple(notes),
+        notes=notes,
     )  # fmt: skip
 
 
@@ -269,5 +266,4 @@ def _least_squares(table: pd.DataFrame) -> tuple[np.ndarray, float]:
     start = np.linalg.lstsq(inputs[more], np.log(table["transferred"][more]), rcond=None)[0]
     best = least_squares(left, start, "3-point", xtol=1e-12, ftol=1e-12, gtol=1e-12)
     log_k = best.x[0] - best.x[1] * log_D.mean() - best.x[2] * log_N.mean()
-    scatter = math.sqrt(2 * best.cost / max(len(table) - 3, 1))
-    return np.append(log_k, best.x[1:]), scatter
+    return np.append(log_k, best.x[1:]), math.sqrt(2 * best.cost / max(len(table) - 3, 1))

@@ -101,9 +101,9 @@ def out_of_domain(
         values = {"weight_pt": pt, "weight_cpt": cpt, "balance": pt / (pt + cpt)}
     square = np.mean((target - both @ weights[0]) ** 2)
     r2, rmse = float(1 - square / np.var(target)), float(np.sqrt(square))
-    bounds, none = intervals(values, level), (np.nan, np.nan)
+    bounds = intervals(values, level)
     quantities = {
-        name: Quantity(float(column[0]), "", 1.0, *bounds.get(name, none), column[1:])
+        name: Quantity(float(column[0]), "", 1.0, *bounds.get(name, ()), draws=column[1:])
         for name, column in values.items()
         if not np.isnan(column[0])
     }
@@ -120,7 +120,7 @@ def out_of_domain(
         sentence="the loss is {weight_pt} of that on the pre-training corpus and {weight_cpt} of "
         "that on the new one, R² {r2}, RMSE {rmse}",
         quantities=quantities | {"r2": Quantity(r2), "rmse": Quantity(rmse, "nats")},
-        notes=tuple(notes),
+        notes=notes,
         facts={"binding": f"{zero[0]} at 0"} if zero else {},
         level=level,
     )  # fmt: skip

@@ -23,7 +23,6 @@ from jaxlaw.fitting import FitOptions, fit, fit_many
 from jaxlaw.notes import FitWarning, Note
 from jaxlaw.uncertainty import (
     LEVEL,
-    check_resamples,
     few_resamples_notes,
     interval_columns,
     intervals,
@@ -116,7 +115,6 @@ def pretraining_value(
     """
     if target is not None:
         checked_number("target", target)
-    check_resamples(n_resamples)
     needed = dict.fromkeys(("Dp", "score"), ", of the finetuned checkpoints")
     runs = read_columns(checkpoints, needed, ("cross_entropy",), columns or {}, name="checkpoints")
     for name, column in runs.table.items():
@@ -249,11 +247,11 @@ def pretraining_value(
         reasons.append(f"the target {target:g} would take Dp = {first['tokens_to_target']:.3g}")
         if at > 2 * Dp[-1]:
             advice = BELOW
-    bounds, none = intervals(values, level), (math.nan, math.nan)
+    bounds = intervals(values, level)
     quantities = {
         name: Quantity(
             first[name], "tokens" if name == "tokens_to_target" else "", 1.0,
-            *bounds.get(name, none), column[1:],
+            *bounds.get(name, ()), draws=column[1:],
         )
         for name, column in values.items()
     }  # fmt: skip
@@ -267,7 +265,7 @@ def pretraining_value(
     score = "score {predicted} at {at}, {best} so far" if values else "best score so far {best}"
     return Answer(
         kind="valuation", sentence=f"{advice}; {score}: {'; '.join(reasons)}",
-        quantities=quantities, tables={"checkpoints": table}, level=level, notes=tuple(notes),
+        quantities=quantities, tables={"checkpoints": table}, level=level, notes=notes,
         facts={"advice": advice, "reasons": reasons, "monotone": not falls, **facts},
         units={"Dp": ("tokens", 1.0), "cross_entropy": ("nats", 1.0),
                "score": ("", 1.0), "predicted": ("", 1.0)},
@@ -319,6 +317,6 @@ def _order(x: np.ndarray, y: np.ndarray, noise: float) -> _Order:
     return _Order(falls, rises, float(np.sqrt(own[0])))
 
 
-def _scores(params: Mapping[str, Any], Dp: Any) -> np.ndarray:
+def _scores(params: Mapping, Dp) -> np.ndarray:
     with in_float64():
         return np.asarray(laws.built_in("downstream-bleu")(dict(params), Dp=jnp.asarray(Dp, float)))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -31,7 +30,7 @@ _SAID = (OWN_FLOPS, LOOSE_FIT)  # notes of a fit that are repeated in full
 MISSING = 0.05  # fraction of draws without an answer from which on the others' interval misleads
 
 
-def draws_taking(fits: Sequence[Any], *names: str) -> tuple[Draws, ...]:
+def draws_taking(fits: Sequence, *names: str) -> tuple[Draws, ...]:
     """The draws of fits of a loss.
 
     Raises:
@@ -107,7 +106,7 @@ def law_inputs_of_each(
     return tuple(law_inputs(source, source.inputs_taken(inputs), free) for source in every)
 
 
-def in_unit_of_runs(source: Draws, name: str, value: Any, what: str = "") -> Any:
+def in_unit_of_runs(source: Draws, name: str, value, what: str = ""):
     """A user's value of an input as a number in the unit of the runs; raises UsageError.
 
     ``what`` is the argument that it is given by, where that has another name.
@@ -116,19 +115,18 @@ def in_unit_of_runs(source: Draws, name: str, value: Any, what: str = "") -> Any
     try:
         return source.fit.in_unit_of_runs(name, value)
     except (DataError, UsageError) as error:
-        message = re.sub(rf"\b{name}( =|=)", rf"{what}\1", str(error))
-        raise UsageError(message) from None
+        raise UsageError(re.sub(rf"\b{name}( =|=)", rf"{what}\1", str(error))) from None
 
 
 def checked_input(
-    source: Draws, name: str, value: Any, domain: str = "positive", what: str = ""
+    source: Draws, name: str, value, domain: str = "positive", what: str = ""
 ) -> float:
     """A number, or ``"70B"``, of an input in the unit of the runs; raises UsageError."""
     unit = source.units[name] if domain == "fraction" else 1.0
     return checked_number(what or name, in_unit_of_runs(source, name, value, what), domain, unit)
 
 
-def checked_compute(value: Any) -> float:
+def checked_compute(value) -> float:
     """A number of FLOPs; raises UsageError, also of ``"7B"``, which is surely not FLOPs."""
     number = in_unit(value, 1.0, "FLOPs")
     if isinstance(value, str) and says_unit(value) and "flop" not in value.lower():
@@ -141,7 +139,7 @@ def fewest_degrees(sources: Sequence[Draws]) -> float:
     return min(source.degrees for source in sources)
 
 
-def losses_of(source: Draws, **inputs: Any) -> np.ndarray:
+def losses_of(source: Draws, **inputs) -> np.ndarray:
     """Losses (draws,) of a run, or of one a draw; (draws, K) of (1, K) runs.
 
     Args:
@@ -154,17 +152,17 @@ def losses_of(source: Draws, **inputs: Any) -> np.ndarray:
         return np.asarray(source.law.evaluate(params, **inputs))
 
 
-def of_fit(values: Mapping[str, Any]) -> dict[str, float]:
+def of_fit(values: Mapping) -> dict[str, float]:
     """The fit's own numbers, of those (1 + R,) of the fit and its draws."""
     return {name: float(np.ravel(column)[0]) for name, column in values.items()}
 
 
-def mesh(axes: Iterable[Any], xp: Any = np) -> Any:
+def mesh(axes: Iterable, xp=np):
     """(points, d) of a grid over d axes; ``xp`` is NumPy or ``jax.numpy``."""
     return xp.stack([axis.ravel() for axis in xp.meshgrid(*axes, indexing="ij")], axis=1)
 
 
-def table_of(columns: Mapping[str, Any], level: float, degrees: float) -> pd.DataFrame:
+def table_of(columns: Mapping, level: float, degrees: float) -> pd.DataFrame:
     """A table of name → (rows,) values, or (1 + R, rows) of fit and draws with intervals."""
     table = {}
     for name, rows in columns.items():
@@ -183,12 +181,11 @@ def missing_draws_notes(values: np.ndarray, what: str) -> list[Note]:
         if lacking.any():
             share = lacking.mean()
             message = f"{share:.1%} of {len(draws)} draws have {words}"
-            severity = "warning" if share > MISSING else "info"
-            notes.append(Note("draws-disagree", severity, message))
+            notes.append(Note("draws-disagree", "warning" if share > MISSING else "info", message))
     return notes
 
 
-def source_notes(source: Draws, what: str = "", /, **at: Any) -> list[Note]:
+def source_notes(source: Draws, what: str = "", /, **at) -> list[Note]:
     """Where an answer (in the user's units), or some of (K,) runs, is outside the fitted range.
 
     And the fit's own warnings.
@@ -227,7 +224,7 @@ def source_notes(source: Draws, what: str = "", /, **at: Any) -> list[Note]:
     return notes
 
 
-def inputs_as_numbers(source: Draws, at: Mapping[str, Any]) -> dict[str, Any]:
+def inputs_as_numbers(source: Draws, at: Mapping) -> dict:
     """Inputs of an answer as numbers in the units of the runs; labels are left out.
 
     A number is an answer here: however large, it was meant in the unit of the runs.
@@ -279,10 +276,10 @@ def unit_of(source: Draws, name: str, noun: str | None = None) -> tuple[str, flo
 
 
 def plan_answer(
-    kind: str, sentence: str, source: Draws, values: Mapping[str, Any] = {}, *,
+    kind: str, sentence: str, source: Draws, values: Mapping = {}, *,
     level: float, at: Inputs = None, given: Collection[str] = (), degrees: float | None = None,
-    units: Mapping[str, str] = {}, tables: Mapping[str, Any] = {}, facts: Mapping[str, Any] = {},
-    notes: Sequence[Note] = (), **more: Any,
+    units: Mapping[str, str] = {}, tables: Mapping = {}, facts: Mapping = {},
+    notes: Sequence[Note] = (), **more,
 ) -> Answer:  # fmt: skip
     """The answer of a plan: numbers with intervals and units, and how far it is from the runs.
 
@@ -310,7 +307,7 @@ def plan_answer(
     quantities = {
         name: Quantity(
             float(column[0]), *unit_of(source, name, units.get(name)),
-            *bounds.get(name, (math.nan, math.nan)), column[1:] if len(column) > 1 else None,
+            *bounds.get(name, ()), draws=column[1:] if len(column) > 1 else None,
         )
         for name, column in columns.items()
     }  # fmt: skip
@@ -363,13 +360,13 @@ def plan_answer(
             said = f"{' and '.join(name for name, _ in ends)} losses{ends[0][1]}"
             if len({rest for _, rest in ends}) > 1:
                 said = "; of the ".join(f"{name} loss{rest}" for name, rest in ends)
-            note = dataclasses.replace(note, message=f"{start} of the {said}")
+            note = replace(note, message=f"{start} of the {said}")
         joined.append(note)
     return Answer(
         kind=kind, sentence=sentence, quantities=quantities, tables=tables, level=level,
         units={n: unit_of(source, n, units.get(n)) for n in (*names, *(point if whole else ()))},
         facts={**facts, **forecast}, beyond=source.fit.times_beyond(known),
-        point=point if whole else {}, notes=tuple(joined), **more,
+        point=point if whole else {}, notes=joined, **more,
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from jaxlaw._jit import compiled, in_float64
-from jaxlaw._quantities import checked_number, grouped, written
+from jaxlaw._quantities import UNKNOWN, checked_number, grouped, written
 from jaxlaw.data import counted_flops
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law, PowerLawTerms
@@ -227,10 +227,7 @@ def lowest_on_line(
 
 
 def lowest_in_box(
-    objective: Function,
-    grid,
-    ended: Function | None = None,
-    excess: Function | None = None,
+    objective: Function, grid, ended: Function | None = None, excess: Function | None = None
 ):
     """Where a smooth function of d ≤ 4 numbers is lowest in [0, 1]^d.
 
@@ -295,7 +292,7 @@ def _high(values):
     return jnp.where(jnp.isfinite(values), values, jnp.inf)
 
 
-def _newton_in_box(objective: Function, point, lengths=LENGTHS) -> tuple[Any, Any]:
+def _newton_in_box(objective: Function, point, lengths=LENGTHS) -> tuple:
     """A minimum near a point, and its value; ``lengths`` are those of the steps that are tried."""
 
     def gradient_twice(point):
@@ -344,7 +341,7 @@ def _newton_in_box(objective: Function, point, lengths=LENGTHS) -> tuple[Any, An
 # Compute.
 
 
-def total_cost(cost: Cost | None, source: Draws, served: Any = None) -> Any:
+def total_cost(cost: Cost | None, source: Draws, served=None):
     """The cost of a run as programs take it, with 2·N for each token that is served.
 
     It is the user's, else the FLOPs of the runs' own table; None for 6·N·D.
@@ -378,7 +375,7 @@ def log_cost(cost: Cost | None, log_N, log_D):
         raise UsageError(f"cost(N, D) does not give FLOPs in pure JAX: {error}") from error
 
 
-def flops(cost: Cost | None, log_N: Any, log_D: Any) -> np.ndarray:
+def flops(cost: Cost | None, log_N, log_D) -> np.ndarray:
     """FLOPs of runs, as NumPy has them."""
     with in_float64():
         return np.exp(np.asarray(log_cost(cost, np.asarray(log_N), np.asarray(log_D))))
@@ -404,7 +401,7 @@ def loss_at(law: Law, params, log_N, log_D, others):
     return law(params, N=jnp.exp(log_N) / unit["N"], D=jnp.exp(log_D) / unit["D"], **others)
 
 
-def losses_at(source: Draws, log_N: Any, log_D: Any, others: Mapping[str, float]) -> np.ndarray:
+def losses_at(source: Draws, log_N, log_D, others: Mapping[str, float]) -> np.ndarray:
     """Losses (draws, …) of runs, whose (draws, …) logarithms of raw counts may be shared.
 
     Of shared runs, (1, K), normal draws have the losses that they predict (:class:`Draws`).
@@ -427,7 +424,7 @@ CONDITION = (
 )
 
 
-def closed_form(law: Law, params, others: Mapping[str, Any], xp=np) -> list[Any]:
+def closed_form(law: Law, params, others: Mapping, xp=np) -> list:
     """G, a, b of the best runs N = G·(C/6)^a and D = (C/6)^b/G of C FLOPs, in a law's own units.
 
     Of a law that falls with E + A/N^α + B/(D^β·N^γ), its ``power_law_terms``; NaN where there is no
@@ -492,10 +489,10 @@ class Given(NamedTuple):
     log_C: float
     log_corpus: float = math.inf
     targets: tuple[float, ...] = ()
-    tried: tuple[float, float] = (math.nan, math.nan)
+    tried: tuple[float, float] = UNKNOWN
 
 
-def cost_at(form: Form, given: Given, raw: Mapping[str, Any]):
+def cost_at(form: Form, given: Given, raw: Mapping):
     """The cost of N and D, with what else it takes at its raw values."""
     priced = {name: raw[name] for name in form.priced}
     return functools.partial(given.cost, **priced) if priced else given.cost
@@ -531,7 +528,7 @@ def _posed(form: Form, params, given: Given) -> tuple[Any, Any, Function]:
         (d,) least and largest coordinates, and the function.
     """
     in_box, limited = len(form.free) > 1, int(form.goal == "loss")
-    least, most = given.ends.get("D", (math.nan, math.nan))
+    least, most = given.ends.get("D", UNKNOWN)
 
     def raw_of(x):
         free = zip(form.free, x, strict=True)
@@ -975,13 +972,13 @@ def as_good(losses: np.ndarray, best: int, noise: float) -> tuple[int, int]:
     return int(low), int(best + above[0] - 1 if len(above) else len(losses) - 1)
 
 
-def relative_excess(losses: Any, lowest: Any) -> Any:
+def relative_excess(losses, lowest):
     """How far losses lie above the lowest, as fractions of its size; a loss may be negative."""
     return (losses / lowest - 1) * np.sign(lowest)
 
 
 def question_of(
-    fit: Any, over: Mapping[str, Any], subject_to: Sequence[Constraint] = (), at: Inputs = None,
+    fit, over: Mapping, subject_to: Sequence[Constraint] = (), at: Inputs = None,
     argument: str = "over",
 ) -> Question:  # fmt: skip
     """The question of a user, checked; arguments and errors as of :func:`minimise`.
@@ -1027,7 +1024,7 @@ def question_of(
     if len(free) > max(GRIDS):
         raise UsageError(f"{len(free)} inputs are searched; {max(GRIDS)} are the most")
 
-    tried = (math.nan, math.nan)
+    tried = UNKNOWN
     if both:
         ratio = source.scale("D") / source.scale("N")
         tried = np.log(np.multiply(source.joint.get("D/N", tried), ratio))
@@ -1038,7 +1035,7 @@ def question_of(
     if "U" in source.law.input_names:
         if "U" in held and "D" in over:
             if of_runs := most is None:
-                least = source.joint.get("U/D", (math.nan, math.nan))[0]
+                least = source.joint.get("U/D", UNKNOWN)[0]
                 least *= source.scale("U") / source.scale("D")
                 most = 1 / least if least > 0 else None
             if most is not None:
@@ -1113,11 +1110,9 @@ class SearchedRange(NamedTuple):
     limits: tuple[float | None, float | None]
 
 
-def searched_ranges(
-    source: Draws, over: Mapping[str, Any], argument: str
-) -> dict[str, SearchedRange]:
+def searched_ranges(source: Draws, over: Mapping, argument: str) -> dict[str, SearchedRange]:
     """From where to where inputs are searched: by the user, else by the search or the runs."""
-    specs, ranges = {spec.name: spec for spec in source.law.inputs}, {}
+    specs, ranges = source.law.specs, {}
     if not over:
         raise UsageError(
             f"{argument}: name the inputs that are searched; law {source.law.name} takes "
@@ -1143,7 +1138,7 @@ def searched_ranges(
         if name in SEARCH_LIMITS:
             ends = [x / scale for x in SEARCH_LIMITS[name]]
         else:
-            ends = (0.0, 1 / unit) if known else source.ranges.get(name, (math.nan, math.nan))
+            ends = (0.0, 1 / unit) if known else source.ranges.get(name, UNKNOWN)
         low, high = span = tuple(end if x is None else x for x, end in zip(own, ends, strict=True))
         if not np.isfinite(span).all():
             raise UsageError(f"the range of {name} in the fitted runs is unknown: pass {argument}=")
@@ -1160,7 +1155,7 @@ def searched_ranges(
 
 
 def epochs_notes(
-    source: Draws, others: Mapping[str, float], D: Any, limit: tuple[float, bool] | None
+    source: Draws, others: Mapping[str, float], D, limit: tuple[float, bool] | None
 ) -> list[Note]:
     """How often the unique tokens are gone over, where that is often.
 

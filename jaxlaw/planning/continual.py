@@ -8,10 +8,9 @@ steps they are what the closed form gives there): a plan searches the length lik
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -162,7 +161,7 @@ class ContinualPretraining:
 
     def schedule(self, **settings: float) -> Schedule:
         """Both phases as learning rates per step (the second alone without a pre-training)."""
-        run = dataclasses.replace(self, **settings)
+        run = replace(self, **settings)
         before = run.base(run.loss_potential)
         last = UNKNOWN_BASE_RATE if before is None else float(before.rates[-1])
         peak = last if run.peak is None else run.peak
@@ -293,9 +292,9 @@ _compiled_areas = compiled(static_argnames="layout")(final_areas)
 
 
 def _piece(
-    areas: tuple[Any, Any], n, start, end, counting: tuple[Any, Any],
+    areas: tuple, n, start, end, counting: tuple,
     cosine: bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
+) -> tuple:  # fmt: skip
     """After n steps of a straight line or half a cosine from one learning rate to another.
 
     S2(t) = λ^t·S2(0) + Σ_k (η_0 − η_k)·λ^(t−k). Of a line the sum is that of k·λ^(t−k), which is
@@ -331,10 +330,10 @@ class _Losses(NamedTuple):
     sources: tuple[Draws, ...]
     run: ContinualPretraining
     layout: Layout
-    numbers: dict[str, Any]
+    numbers: dict
     inputs: tuple[dict[str, float], ...]  # of each loss beside areas and r, in its law's own units
 
-    def arguments(self, params: Any) -> tuple[Any, ...]:
+    def arguments(self, params) -> tuple[Any, ...]:
         """What compiled functions take first; ``params`` shapes (1 + R,) values of parameters."""
         laws = tuple(source.law for source in self.sources)
         values = [jax.tree.map(params, source.values) for source in self.sources]
@@ -374,18 +373,18 @@ class _Losses(NamedTuple):
         sentence: str,
         values: Mapping[str, Any] = {},
         beyond: float | None = None,
-        **more: Any,
+        **more,
     ) -> Answer:
         """As :func:`plan_answer`, of a run that is no point of the laws' own inputs."""
         source, degrees = self.sources[0], fewest_degrees(self.sources)
         if beyond is None:  # notes say where it leaves the fitted ranges, as far as they are known
             beyond = source.fit.times_beyond(dict.fromkeys(source.ranges, 1.0))
         answer = plan_answer(kind, sentence, source, values, degrees=degrees, **more)
-        return dataclasses.replace(answer, beyond=beyond)
+        return replace(answer, beyond=beyond)
 
 
 def _losses_of(
-    fits: Sequence[Any], run: ContinualPretraining, inputs: Inputs, varied: Iterable[str] = ()
+    fits: Sequence, run: ContinualPretraining, inputs: Inputs, varied: Iterable[str] = ()
 ) -> _Losses:
     """Fits and run, checked for each other and for the settings that vary.
 
@@ -423,7 +422,7 @@ def _losses_of(
     return _Losses(sources, run, *layout_of(run, counted_as(*sources)), others)
 
 
-def _checked(name: str, values: Any, above: float = 0.0) -> np.ndarray:
+def _checked(name: str, values, above: float = 0.0) -> np.ndarray:
     """The values of a setting, or of λ1, as float64; raises UsageError on one it cannot have."""
     values = numbers_of(name, values)
     for value in values.flat:
@@ -603,7 +602,7 @@ def optimal_training(
 
 
 def _best_settings(
-    losses: _Losses, over: Spans, weight: Any,
+    losses: _Losses, over: Spans, weight,
     minimise: Minimise = "losses",
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Settings, losses and objective at the optima, each (1 + R, weights).
@@ -924,7 +923,7 @@ class _Seen(NamedTuple):
 
     def of(self, corpus: str) -> LossCurves:
         """The curves of one of the losses, ``pt`` or ``cpt``."""
-        return dataclasses.replace(self.curves, rows=self.curves.rows.for_corpus(_CORPORA[corpus]))
+        return replace(self.curves, rows=self.curves.rows.for_corpus(_CORPORA[corpus]))
 
 
 def _seen(curves: LossCurves, batch: float) -> _Seen:
@@ -995,9 +994,8 @@ def _after(base: Schedule, curves: LossCurves, runs: Iterable[str]) -> LossCurve
                 f"base: the log of run {run} starts after step {one.first_step} of the continual "
                 "phase; read it with fill='linear' and first_step=0"
             )
-        both = schedules.join(base, one.schedule)
-        joined[run] = dataclasses.replace(one, schedule=both, phase="pt")
-    return dataclasses.replace(curves, run_schedules=joined)
+        joined[run] = replace(one, schedule=schedules.join(base, one.schedule), phase="pt")
+    return replace(curves, run_schedules=joined)
 
 
 # The way back.

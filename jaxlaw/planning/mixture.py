@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxlaw._answer import Answer
-from jaxlaw._quantities import SHARE, Amount, checked_number, written
+from jaxlaw._quantities import SHARE, UNKNOWN, Amount, checked_number, written
 from jaxlaw._rounding import SAME
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.data import read_columns, refuse_rows
@@ -52,7 +52,7 @@ LEAST = 1e-6  # mixture ratio; an optimum there is none
 
 def _tried(source: Draws) -> dict[str, list[float]]:
     """The fact ``tried``: range of mixture ratios that were run; none where it is unknown."""
-    low, high = (end * source.units["r"] for end in source.ranges.get("r", (math.nan, math.nan)))
+    low, high = (end * source.units["r"] for end in source.ranges.get("r", UNKNOWN))
     return {"tried": [low, high]} if low <= high else {}
 
 
@@ -225,11 +225,7 @@ def critical_ratio(
 
 @checked
 def optimal_mixture_data_limited(
-    domain: Any,
-    corpus_tokens: Amount,
-    *,
-    at: Inputs = None,
-    level: ConfidenceLevel = LEVEL,
+    domain: Any, corpus_tokens: Amount, *, at: Inputs = None, level: ConfidenceLevel = LEVEL
 ) -> Answer:
     """The mixture ratio with the lowest domain loss when domain tokens are limited.
 
@@ -564,7 +560,7 @@ def optimal_weights(
 
 
 def _numbers_by_name(
-    names: Sequence[str], given: Mapping[str, float], what: str, default: Any = None,
+    names: Sequence[str], given: Mapping[str, float], what: str, default = None,
     domain: str = "nonnegative",
 ) -> np.ndarray:  # fmt: skip
     """(k,) numbers of an argument that maps names to them; ``default`` of those not given.

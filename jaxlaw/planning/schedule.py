@@ -13,9 +13,9 @@ at which the fall begins, and its depth.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -197,7 +197,7 @@ def optimal_schedule(
     # 2. Beside the usual ones: areas as any schedule's, and what the laws say of them.
     each = {"optimal": falls.schedule(found[0])}
     for name in ("wsd", "linear", "cosine", "constant"):
-        each[name] = rates_of(dataclasses.replace(run, shape=name), peak, floor, start)
+        each[name] = rates_of(replace(run, shape=name), peak, floor, start)
     ends = pd.concat(
         pd.DataFrame(areas_along(
             one if after is None else schedules.join(after, one),
@@ -306,8 +306,7 @@ class _Falls(NamedTuple):
         lines, warmup, start = self.lines(point), int(self.run.warmup), self.run.start
         # The warm-up is a straight line to the first free learning rate, which is its last step.
         counts, ends = zip((warmup, lines[0][1]), *lines, strict=True)
-        knots = np.cumsum([0, *counts])
-        rates = np.interp(np.arange(1, self.run.steps + 1), knots, [start, *ends])
+        rates = np.interp(np.arange(1, self.run.steps + 1), np.cumsum([0, *counts]), [start, *ends])
         # Rounding must not carry a learning rate past a limit, or make one rise.
         free = rates[max(warmup - 1, 0) :]
         free[:] = np.minimum.accumulate(np.clip(free, self.floor, self.run.peak))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Annotated, Any
 
@@ -177,7 +177,7 @@ def solve(
     (source,) = as_draws(fit)
     (span,) = searched_ranges(source, {for_: between}, "between").values()
     target = checked_number("loss", loss, "real")
-    specs = {spec.name: spec for spec in source.law.inputs}
+    specs = source.law.specs
     others, low = law_inputs(source, at, (for_,)), span.low
     if not span.log and specs[for_].above_zero:
         low = max(low, LEAST_SHARE)
@@ -221,10 +221,7 @@ def solve(
 
 @checked
 def best_settings(
-    runs: Any,
-    over: Sequence[str] = ("lr", "batch"),
-    *,
-    tolerance: Fraction = 1e-3,
+    runs: Any, over: Sequence[str] = ("lr", "batch"), *, tolerance: Fraction = 1e-3
 ) -> Answer:
     """The best LR and batch of each cell of a sweep, as they were run.
 
@@ -358,7 +355,7 @@ def optimal_inputs(
     budget = [] if compute is None else [Budget(compute)]
     found = minimise(fit, over, subject_to=budget, at=at, tolerance=tolerance, level=level)
     if not found.sentence:
-        return dataclasses.replace(found, kind="optimal inputs")
+        return replace(found, kind="optimal inputs")
     best, held = found.best, source.inputs_taken(at)
 
     def losses_at(points):
@@ -379,8 +376,7 @@ def optimal_inputs(
         costs["excess"] = Quantity(float(relative_excess(losses[0, k], losses[0, 0])), SHARE)
     if draws is not None:
         # Of each draw beside its own lowest; the mean alone says what to expect.
-        lowest = np.append(found.loss, draws)
-        regret = np.maximum(relative_excess(losses[:, k], lowest), 0.0)
+        regret = np.maximum(relative_excess(losses[:, k], np.append(found.loss, draws)), 0.0)
         bounds = intervals({"regret": regret}, level, source.degrees).get("regret", ())
         mean = float(np.nanmean(regret[1:]))
         costs["regret"] = Quantity(mean, SHARE, 1.0, *bounds, draws=regret[1:])
@@ -405,7 +401,7 @@ def optimal_inputs(
         losses = losses_at([best | one for one in points])
         return {"around": table_of(columns | {"loss": losses}, level, source.degrees)}
 
-    return dataclasses.replace(
+    return replace(
         found, kind="optimal inputs", curves=around if names else {}, sentence="; ".join(sentence),
         quantities={**found.quantities, **costs}, facts={**found.facts, "run": run},
     )  # fmt: skip
@@ -525,7 +521,7 @@ def critical_batch_size(
 # is to be reached. The other way round, many batches would have no answer: with a batch that is far
 # too large no number of tokens reaches that loss.
 @for_each_draw("law", "settings", draws=("params", "overhead"))
-def _largest_batch(law: Law, settings: tuple[str, ...], params, overhead, held) -> dict[str, Any]:
+def _largest_batch(law: Law, settings: tuple[str, ...], params, overhead, held) -> dict:
     """The largest batch with which so many more tokens reach the loss, and its best LR."""
 
     def best(D):

@@ -124,7 +124,7 @@ def _best_runs(question: Question, budgets: np.ndarray) -> tuple[Point, dict[str
 
 def _allocation(
     kind: str, source: Draws, values: Mapping[str, np.ndarray], at: Inputs, given: Sequence[str],
-    what: str, level: float, notes: Sequence[Note], **more: Any,
+    what: str, level: float, notes: Sequence[Note], **more,
 ) -> Answer:  # fmt: skip
     """An answer of values (1 + R,) of a run, with the notes that all plans of N and D have."""
     held, values = inputs_as_numbers(source, at or {}), dict(values)

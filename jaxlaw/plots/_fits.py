@@ -85,7 +85,7 @@ def observed_against_predicted(fit: FittedLaw, runs: Any, ax: Axes | None = None
 
 
 def seen_by(
-    fit: FittedLaw, runs: Any, held_out: Any = None
+    fit: FittedLaw, runs, held_out=None
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """Runs in the units of a fit: inputs name → (n,), target (n,), held out (n,).
 
@@ -158,7 +158,7 @@ def loss_over_input(
         'loss (nats)'
     """
     law, names = fit.law, fit.law.input_names
-    specs = {spec.name: spec for spec in law.inputs}
+    specs = law.specs
     single = {name: fit.units[name] * specs[name].unit for name in names}  # raw units in 1
     for name in (along, by, *(at or {})):
         if name is not None and name not in names:
@@ -285,9 +285,7 @@ def loss_over_input(
     return finish(ax, input_label(specs[along]), target_label(fit), "; ".join(said), end_labels)
 
 
-def _best_settings(
-    fit: FittedLaw, tuned: tuple[str, ...], point: Mapping[str, Any]
-) -> dict[str, np.ndarray]:
+def _best_settings(fit: FittedLaw, tuned: tuple[str, ...], point: Mapping) -> dict[str, np.ndarray]:
     """The settings of a tuned law at their best at points, in the units of the runs."""
     given = {name: np.asarray(value) * fit.units[name] for name, value in point.items()}
     with in_float64():
@@ -298,7 +296,7 @@ def _best_settings(
 
 
 def _fixed_inputs(
-    fit: FittedLaw, inputs: Mapping[str, np.ndarray], free: set[Any], at: Mapping[str, float]
+    fit: FittedLaw, inputs: Mapping[str, np.ndarray], free: set, at: Mapping[str, float]
 ) -> dict[str, float]:
     """Values at which the other inputs are fixed: the largest of the values that most runs have."""
     fixed, selected = {}, np.ones(len(next(iter(inputs.values()))), bool)
@@ -319,9 +317,7 @@ def _fixed_inputs(
     return fixed
 
 
-def _whole_mixture(
-    shares: tuple[str, ...], fixed: Mapping[str, float], drawn: Mapping[str, Any]
-) -> dict[str, Any]:
+def _whole_mixture(shares: tuple[str, ...], fixed: Mapping[str, float], drawn: Mapping) -> dict:
     """Inputs of a curve: fixed shares of a mixture make room for the one that is drawn over."""
     others = [name for name in shares if name not in drawn]
     if len(others) == len(shares):

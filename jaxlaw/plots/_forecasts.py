@@ -108,7 +108,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     """
     draws, table, runs = forecast.posterior, forecast.table, forecast.observed
     ax, fit, losses = ax or new_axes(), draws.fit, runs[forecast.target].to_numpy(float)
-    specs = {spec.name: spec for spec in fit.law.inputs}
+    specs = fit.law.specs
     names = growing_inputs(fit.law) or fit.law.input_names[:1]
     x, seen = _sizes(forecast, names, table), _sizes(forecast, names, runs)
     far, single = int(np.argmax(x)), {name: draws.scale(name) for name in names}
@@ -116,7 +116,7 @@ def forecast_intervals(forecast: Forecast, ax: Axes | None = None, *, later: Any
     # A size that the forecast shares with every run stays, and tokens alone grow, or the reverse.
     moving = [name for name in names if not np.isclose(runs[name], target[name]).all()] or names
 
-    def logs_along(sizes: np.ndarray, ratio: float = 1.0) -> np.ndarray:
+    def logs_along(sizes, ratio=1.0):
         """(R, k) logs of the target at sizes (k,), at so many times its tokens per parameter."""
         steps = [growth := sizes / x[far]]
         if len(moving) > 1:
@@ -234,7 +234,7 @@ def run(found: Answer, ax: Axes) -> Axes:
     return finish(ax, "", "loss (nats)", f"band: {found.level:.0%} interval of the loss", ends)
 
 
-def _sizes(forecast: Forecast, names: tuple[str, ...], table: Any) -> np.ndarray:
+def _sizes(forecast: Forecast, names: tuple[str, ...], table) -> np.ndarray:
     """(m,) FLOPs of runs of N and D, or the one input that they grow by, in single things."""
     sizes = [np.asarray(table[name], float) * forecast.posterior.scale(name) for name in names]
     return 6 * sizes[0] * sizes[1] if len(sizes) > 1 else sizes[0]

@@ -10,17 +10,7 @@ from scipy.special import stdtrit
 
 from jaxlaw._answer import Answer, picture
 from jaxlaw._arrays import LEVEL
-from jaxlaw._axes import (
-    BLUE,
-    FAINT,
-    RED,
-    curve,
-    dots,
-    finish,
-    need_columns,
-    new_axes,
-    write,
-)
+from jaxlaw._axes import BLUE, FAINT, RED, curve, dots, finish, need_columns, new_axes, write
 from jaxlaw._typed import checked
 from jaxlaw.errors import UsageError
 from jaxlaw.uncertainty import Bootstrap, Covariance, Draws

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 from scipy.stats import norm
@@ -26,7 +25,7 @@ _POINTS = 15_000  # of the grid
 _NODES = (((1, 1.5, 2, 3, 5, 7), 41), ((1, 2, 5), 21), ((1, 3), 11), ((1,), 6))
 
 
-def explorer(source: FittedLaw | Draws | Forecast, level: float) -> tuple[Any, ...]:
+def explorer(source: FittedLaw | Draws | Forecast, level: float) -> tuple:
     """The controls, the picture and the script.
 
     Args:
@@ -109,7 +108,7 @@ def _predicted(
     return every[0], np.nanquantile(every[1:], [(1 - level) / 2, (1 + level) / 2], axis=0)
 
 
-def _axis(fit: FittedLaw, spec: Input, decade: Any, count: int, points: Any) -> dict[str, Any]:
+def _axis(fit: FittedLaw, spec: Input, decade, count: int, points) -> dict:
     """A slider: its nodes, from below the runs to far beyond them, and the one it starts at."""
     unit = fit.units[spec.name]
     single = unit * spec.unit

@@ -19,11 +19,7 @@ from jaxlaw.notes import Note, by_weight
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _VOID = {"meta", "input"}
-_MEANING = {
-    "error": "Do not use these numbers",
-    "warning": "Caution",
-    "info": "Good to know",
-}
+_MEANING = {"error": "Do not use these numbers", "warning": "Caution", "info": "Good to know"}
 
 
 class Html(str):
@@ -42,7 +38,7 @@ class Section(NamedTuple):
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
 
-def element(name: str, /, *content: Any, **attributes: Any) -> Html:
+def element(name: str, /, *content, **attributes) -> Html:
     """An element; ``class_`` stands for ``class``, ``aria_label`` for ``aria-label``."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
@@ -54,13 +50,13 @@ def element(name: str, /, *content: Any, **attributes: Any) -> Html:
     return Html(f"<{name}{given}>{inner(content)}</{name}>")
 
 
-def inner(content: Iterable[Any]) -> Html:
+def inner(content: Iterable) -> Html:
     """Pieces one after another, text escaped."""
     return Html("".join(part if isinstance(part, Html) else escape(str(part)) for part in content))
 
 
 def table(
-    head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str, words: Sequence[int] = ()
+    head: Sequence[str], rows: Iterable[Sequence], caption: str, words: Sequence[int] = ()
 ) -> Html:
     """A table.
 
@@ -76,7 +72,7 @@ def table(
         for row in rows
     ]  # fmt: skip
 
-    def style(k: int) -> str | None:
+    def style(k):
         return "words" if k in words else None
 
     top = [element("th", name, scope="col", class_=style(k)) for k, name in enumerate(head)]
@@ -123,7 +119,7 @@ def _note(note: Note) -> Html:
     )  # fmt: skip
 
 
-def folded(summary: str, *content: Any) -> Html:
+def folded(summary: str, *content) -> Html:
     """What is shown on a click."""
     return element("details", element("summary", summary), *content)
 

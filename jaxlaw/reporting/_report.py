@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Unpack
@@ -19,13 +19,7 @@ from jaxlaw._json import write_atomic
 from jaxlaw._result import Result
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw._version import __version__
-from jaxlaw.data import (
-    AREAS,
-    LossCurves,
-    ReadingOptions,
-    Runs,
-    without_dependence_note,
-)
+from jaxlaw.data import AREAS, LossCurves, ReadingOptions, Runs, without_dependence_note
 from jaxlaw.errors import UsageError
 from jaxlaw.fitting import Fit, FittedLaw, runs_of
 from jaxlaw.forecasting import Forecast
@@ -42,14 +36,7 @@ from jaxlaw.reporting._html import (
     table,
     whole_page,
 )
-from jaxlaw.uncertainty import (
-    COLUMNS,
-    Bootstrap,
-    Covariance,
-    Draws,
-    has_draws,
-    profile_interval,
-)
+from jaxlaw.uncertainty import COLUMNS, Bootstrap, Covariance, Draws, has_draws, profile_interval
 from jaxlaw.validation import Study
 
 _ROWS = 400  # of a table: a study has thousands of folds
@@ -115,7 +102,7 @@ def report(
     if others := [other for other in levels if other != level]:
         raise UsageError(
             f"the page has intervals of {level:.0%}, a plan of {others[0]:.0%}: make all plans "
-            f"with level={level:g}, and give it here",
+            f"with level={level:g}, and give it here"
         )
     plans = [_restated(plan, level) for plan in plans]
     if not isinstance(result, FittedLaw) and (runs is not None or intervals is not None or reading):
@@ -139,7 +126,7 @@ def report(
         curves = runs if isinstance(runs, LossCurves) else None
         notes, sections = _fit(result, read, curves, intervals, plans, level)
         asked = plans or [result]
-    answers: list[Section] = []
+    answers = []
     for k, plan in enumerate(plans, 1):
         name = plan.kind_name.capitalize() + f" ({k})" * (len(plans) > 1)
         answers.append(Section(name, [*_picture(plan), *_shown(plan)]))
@@ -163,26 +150,24 @@ def report(
     return text
 
 
-def _restated(result: Any, level: float) -> Any:
+def _restated(result, level: float):
     """A result with its intervals at another level, where it can be stated there."""
     if result.kind_name == "profile":
         low, high = profile_interval(result, level)
-        own = dataclasses.replace(result.quantities[result.quantity], low=low, high=high)
-        quantities = {**result.quantities, result.quantity: own}
-        return dataclasses.replace(result, level=level, quantities=quantities)
+        own = replace(result.quantities[result.quantity], low=low, high=high)
+        return replace(result, level=level, quantities={**result.quantities, result.quantity: own})
     if isinstance(result, Forecast) and result.level != level:
         low, high = result.interval(level)
-        frame = result.table.assign(low=low, high=high)
-        return dataclasses.replace(result, level=level, table=frame)
+        return replace(result, level=level, table=result.table.assign(low=low, high=high))
     return result
 
 
 # What every page has
 
 
-def _shown(result: Result) -> list[Any]:
+def _shown(result: Result) -> list:
     """Numbers with their intervals, words, tables, notes."""
-    parts: list[Any] = []
+    parts = []
     if numbers := result.quantities:
         rows = [(name.replace("_", " "), one.number, one.interval) for name, one in numbers.items()]
         head = ("quantity", "value", f"{getattr(result, 'level', LEVEL):.0%} interval")
@@ -240,7 +225,7 @@ def _figure(
     return [element("figure", Html(f"{label} {box}>{rest}"), caption, class_="plot")]
 
 
-def _picture(result: Any) -> list[Html]:
+def _picture(result) -> list[Html]:
     """The picture of a result, if it has one."""
     if not _CAN_DRAW or not result.picture:  # whose look-up needs matplotlib, too
         return []
@@ -253,8 +238,8 @@ def _picture(result: Any) -> list[Html]:
 
 
 def _fit(
-    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals: Any,
-    plans: Sequence[Any], level: float,
+    fit: FittedLaw, runs: Runs | None, curves: LossCurves | None, intervals,
+    plans: Sequence, level: float,
 ) -> tuple[list[Note], list[Section]]:  # fmt: skip
     """Notes and sections of a fit's page."""
     frame, origin, groups = None, "No intervals are known.", None

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial, reduce
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,7 @@ from jaxlaw.schedules import constant, parse, two_stage, warmup, wsd
 Inputs = dict[str, np.ndarray]
 
 
-def _read(name: str) -> dict[str, Any]:
+def _read(name: str) -> dict:
     return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))
 
 
@@ -31,13 +30,13 @@ TRUTHS: Mapping[str, Mapping[str, float]] = MappingProxyType(
 )
 
 
-def _cross(**axes: Any) -> Inputs:
+def _cross(**axes) -> Inputs:
     """All combinations of the axes, the last one fastest."""
     grids = np.meshgrid(*(np.asarray(axis, float) for axis in axes.values()), indexing="ij")
     return {name: grid.ravel() for name, grid in zip(axes, grids, strict=True)}
 
 
-def _table(design: Mapping[str, Any]) -> Inputs:
+def _table(design: Mapping) -> Inputs:
     """The runs of a design of designs.toml, which says what its keys mean."""
     axes = {
         name: np.geomspace(*axis["geom"]) if isinstance(axis, dict) else axis

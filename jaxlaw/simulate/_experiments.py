@@ -13,7 +13,7 @@ from jaxlaw import laws, schedules
 from jaxlaw._arrays import numbers_of
 from jaxlaw._jit import in_float64
 from jaxlaw._repr import short_repr
-from jaxlaw._typed import LogNoise, Seed, checked
+from jaxlaw._typed import Count, LogNoise, Seed, checked
 from jaxlaw.data import area_options, areas_along
 from jaxlaw.errors import UsageError, nearest
 from jaxlaw.laws import Law
@@ -120,17 +120,16 @@ def simulate_runs(
         ("parameter", law.parameter_names, params),
         ("input", law.input_names, inputs),
     ):
-        for name in given:
-            if name not in wanted:
-                raise UsageError(f"law {law.name} has no {kind} '{name}'.{nearest(name, wanted)}")
-        if missing := [name for name in wanted if name not in given]:
-            raise UsageError(f"law {law.name} also needs the {kind}s {', '.join(missing)}")
+        if {*given} != {*wanted}:
+            raise UsageError(
+                f"law {law.name} takes the {kind}s {', '.join(wanted)}, not {', '.join(given)}"
+            )
     columns = np.broadcast_arrays(*(numbers_of(name, inputs[name]) for name in law.input_names))
     columns = (column.ravel() for column in columns)
     inputs = dict(zip(law.input_names, columns, strict=True))
     table = pd.DataFrame(inputs)
 
-    def not_whole(wrong: np.ndarray, sums: np.ndarray, remedy: str) -> UsageError:
+    def not_whole(wrong, sums, remedy):
         row = int(np.argmax(wrong))
         return UsageError(
             f"row {row}: mixture ratios add up to {sums[row]:.6g}, not to 1; {remedy}"
@@ -195,13 +194,12 @@ def demo(noise: LogNoise = 0.004, seed: Seed = 0) -> Demo:
     """
     domain = experiment("dcpt", noise, seed).table
     # The same runs in the same order: rows of the two tables differ in r alone.
-    general = experiment("dcpt-general", noise, seed + 1).table
     table = pd.DataFrame(
         {
             "n_params": np.rint(domain["N"] * 1e9).astype(np.int64),
             "n_tokens": np.rint(domain["D"] * 1e9).astype(np.int64),
             "domain_ratio": domain["r"],
-            "general_loss": general["loss"],
+            "general_loss": experiment("dcpt-general", noise, seed + 1).table["loss"],
             "domain_loss": domain["loss"],
         }
     )
@@ -209,7 +207,9 @@ def demo(noise: LogNoise = 0.004, seed: Seed = 0) -> Demo:
 
 
 @checked
-def continual_curves(noise: LogNoise = 0.002, seed: Seed = 0, every: int = 500) -> ContinualCurves:
+def continual_curves(
+    noise: LogNoise = 0.002, seed: Seed = 0, every: Count = 500
+) -> ContinualCurves:
     """Three bases and the runs that continue them at five replay ratios (Wang 2025, setting A).
 
     Args:
@@ -222,8 +222,6 @@ def continual_curves(noise: LogNoise = 0.002, seed: Seed = 0, every: int = 500) 
         >>> curves.table["run"].nunique(), len(curves.table)
         (23, 64)
     """
-    if every < 1:
-        raise UsageError(f"every is 1 step or more, not {every}")
     parts = []
     for name, line in LINES.items():
         schedule = schedules.parse(line)

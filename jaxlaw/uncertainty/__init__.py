@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from jaxlaw.uncertainty._intervals import (
         COLUMNS as COLUMNS,
         LEVEL as LEVEL,
-        check_resamples as check_resamples,
         few_resamples_notes as few_resamples_notes,
         fewest_for as fewest_for,
         interval_columns as interval_columns,

@@ -31,12 +31,7 @@ from jaxlaw.uncertainty._draws import DrawnParameters, Draws, has_draws
 from jaxlaw.uncertainty._fit_problem import FitWithData, fit_with_data
 from jaxlaw.uncertainty._groups import few_groups, group_numbers, names_of
 from jaxlaw.uncertainty._identifiability import open_notes
-from jaxlaw.uncertainty._intervals import (
-    LEVEL,
-    ParameterIntervals,
-    expanded_tail,
-    fewest_for,
-)
+from jaxlaw.uncertainty._intervals import LEVEL, ParameterIntervals, expanded_tail, fewest_for
 from jaxlaw.uncertainty._resampling import resampled_weights, wild_residuals
 
 Kind = Literal["case", "wild"]
@@ -259,8 +254,7 @@ def resamples(
         counts = resampled_weights(members[active], n_resamples, seed)
         weights[:, active] = counts * observations.weight[active]
         return weights, None
-    left_out = moved_by_leaving_out(problem, members[active])
-    residuals = problem.linear.residuals[active] + left_out
+    residuals = problem.linear.residuals[active] + moved_by_leaving_out(problem, members[active])
     drawn = wild_residuals(residuals, n_resamples, seed, members[active])
     if min(problem.fit.delta, LARGEST_DELTA) < residuals.std():
         # How far such a fit moves rests on the density of the noise at 0, which a few residuals

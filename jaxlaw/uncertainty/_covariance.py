@@ -204,11 +204,7 @@ class Covariance(ParameterIntervals):
 @lists_options
 @checked
 def covariance(
-    law: str | Law | FittedLaw,
-    runs: Any,
-    *,
-    groups: Any = None,
-    **options: Unpack[FitKeywords],
+    law: str | Law | FittedLaw, runs: Any, *, groups: Any = None, **options: Unpack[FitKeywords]
 ) -> Covariance:
     """The sandwich covariance of a fit, whose law is assumed correct.
 

@@ -7,10 +7,9 @@ with draws of its covariance, and coefficients without any. Plans take nothing e
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -114,8 +113,7 @@ class DrawnParameters:
         if fit.law.inputs_per_drop:  # such inputs have an axis that parameters have not
             each = pd.DataFrame(dict(self.params)).to_dict("records")
             return np.stack([fit.with_params(params).predict(**values) for params in each])
-        scaled = [value * fit.units[name] for name, value in values.items()]
-        arrays = np.broadcast_arrays(*scaled)
+        arrays = np.broadcast_arrays(*[value * fit.units[name] for name, value in values.items()])
         flat = {name: array.ravel() for name, array in zip(values, arrays, strict=True)}
         predicted = self.predicted(flat)
         return predicted.reshape(len(predicted), *arrays[0].shape)
@@ -280,7 +278,7 @@ class Draws(DrawnParameters, Result):
 
     def without(self) -> Draws:
         """The fit alone, without draws."""
-        return dataclasses.replace(self, params={})
+        return replace(self, params={})
 
     def inputs_taken(self, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
         """Those of the inputs, given for several laws, that this law takes."""
@@ -333,11 +331,11 @@ def as_draws(*given: Any) -> tuple[Draws, ...]:
         if uncertain and not one.params:  # each of its draws is the fit itself
             params = {name: np.repeat(values, size) for name, values in one.values.items()}
             # Nothing was resampled, so that no rows were resampled one by one.
-            every[k] = dataclasses.replace(one, params=params, groups=())
+            every[k] = replace(one, params=params, groups=())
     return tuple(every)
 
 
-def _draws_of(given: Any) -> Draws:
+def _draws_of(given) -> Draws:
     if isinstance(given, FittedLaw):
         return Draws(given, {})
     if has_draws(given):

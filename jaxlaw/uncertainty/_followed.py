@@ -24,7 +24,6 @@ were drawn, took lower limits of the loss of four cells to 0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -68,15 +67,14 @@ def followed(
     kept = problem.active
     weight = problem.observations.weight[kept]
     if len(kept) > ROWS:
-        slopes = problem.linear.jacobian[kept][:, free]
-        root = np.linalg.qr(np.sqrt(weight)[:, None] * slopes)[0]
+        root = np.linalg.qr(np.sqrt(weight)[:, None] * problem.linear.jacobian[kept][:, free])[0]
         share = np.sum(root**2, axis=1) / root.shape[1] + 1 / len(kept)
         those = np.searchsorted(np.cumsum(share) / share.sum(), (np.arange(ROWS) + 0.5) / ROWS)
         those = np.minimum(those, len(kept) - 1)
         kept, times = kept[those], (weight / share)[those]
         weight = times * weight.sum() / times.sum()
 
-    def around(points: np.ndarray, moved: np.ndarray = moved) -> tuple[np.ndarray, np.ndarray]:
+    def around(points, moved=moved):
         """Rows (R, n) at points (R, p), and their slopes (R, n, m) in what moves."""
         return rows_around(built, points, moved, kept, weight)
 
@@ -93,9 +91,7 @@ def followed(
     return at
 
 
-def _least(
-    around: Any, at: np.ndarray, moved: np.ndarray, target: np.ndarray, low: Any, high: Any
-) -> np.ndarray:
+def _least(around, at: np.ndarray, moved: np.ndarray, target: np.ndarray, low, high) -> np.ndarray:
     """The coordinates (R, m) whose rows are nearest to the targets (R, n), within a box.
 
     Levenberg and Marquardt's method for all draws at once. Every draw has a damping of its own and

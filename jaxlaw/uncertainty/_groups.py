@@ -47,7 +47,7 @@ def group_numbers(runs: Runs, observations: Observations, groups: Any) -> np.nda
     return numbers
 
 
-def group_labels(runs: Runs, observations: Observations, groups: Any) -> pd.DataFrame:
+def group_labels(runs: Runs, observations: Observations, groups) -> pd.DataFrame:
     """The labels of each observation's group, (n,) a column; one column named ``group`` of labels.
 
     Raises:
@@ -59,7 +59,7 @@ def group_labels(runs: Runs, observations: Observations, groups: Any) -> pd.Data
     return pd.DataFrame({"group": _select_observed(runs, observations, plain_array(groups))})
 
 
-def names_of(groups: Any, size: int) -> tuple[str, ...] | None:
+def names_of(groups, size: int) -> tuple[str, ...] | None:
     """The columns that ``groups`` names; :data:`LABELS` where it labels ``size`` rows; or None."""
     if groups is None:
         return None
@@ -99,6 +99,6 @@ def _select_observed(runs: Runs, observations: Observations, values: np.ndarray)
     if values.shape != (len(runs),):
         raise UsageError(
             f"groups: shape {values.shape}, but there are {len(runs)} runs; name columns, or give "
-            "one label for each run",
+            "one label for each run"
         )
     return values[observations.positions]

@@ -78,15 +78,13 @@ def directions(problem: FitWithData, members: np.ndarray) -> pd.DataFrame:
     # In coordinates in which the Hessian is 1 no direction is lost to rounding. The sandwich
     # covariance is VᵀV there, the rows of V being the steps of the optimum when a row is left out.
     units = settled.T / singular[~open_]
-    groups = members[problem.active]
-    root, _ = sandwich_root(slopes @ units, weight, score, score_slope, groups)
+    root, _ = sandwich_root(slopes @ units, weight, score, score_slope, members[problem.active])
     _, spread, turn = np.linalg.svd(root / singular[~open_], full_matrices=False)
     error = np.append(np.full(open_.sum(), np.inf), spread)
     rotation = np.concatenate([rotation[open_], turn @ settled])
     largest = [row[first_largest(np.abs(row), _ALIKE)] for row in rotation]
     rotation = rotation * np.sign(largest)[:, None]  # no sign: the largest move is upwards
-    known = np.minimum(error, 1e9)
-    parts = (known[:, None] * rotation) ** 2
+    parts = (np.minimum(error, 1e9)[:, None] * rotation) ** 2
     shares = parts / parts.sum(axis=0)
     moves = np.where(np.isfinite(error), error, 1.0)[:, None] * rotation
     rows = [

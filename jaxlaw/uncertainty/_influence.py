@@ -80,7 +80,7 @@ def influence(
     at = {name: value * fit.units[name] for name, value in values.items()}
     free = [name for name in fit.law.parameter_names if name not in fit.fixed]
 
-    def wanted(params: Mapping[str, Any]) -> dict[str, Any]:
+    def wanted(params):
         """The numbers whose change is wanted, by name."""
         return {"value": fit.law(params, **at)} if at else {name: params[name] for name in free}
 

@@ -18,7 +18,6 @@ from scipy.special import ndtr, stdtrit
 from jaxlaw._arrays import LEVEL, check_level
 from jaxlaw._quantities import written, written_range
 from jaxlaw._result import Result
-from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
 
 #: Names of the fields of an :class:`Interval` in tables.
@@ -50,12 +49,6 @@ class Interval(NamedTuple):
 def fewest_for(level: float) -> int:
     """Fewest resamples whose extremes reach the tails of an interval (19 for 90%)."""
     return math.ceil(2 / (1 - level) - 1e-9) - 1
-
-
-def check_resamples(n_resamples: int) -> None:
-    """Refuse a single resample of a plan's own: it has no spread."""
-    if n_resamples == 1:
-        raise UsageError("one resample has no spread: use 0, for no interval, or hundreds")
 
 
 def few_resamples_notes(count: int, level: float) -> list[Note]:

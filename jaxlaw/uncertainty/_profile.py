@@ -25,13 +25,7 @@ from jaxlaw._jit import in_float64
 from jaxlaw._quantities import Quantity
 from jaxlaw._typed import ConfidenceLevel, checked
 from jaxlaw.errors import UsageError
-from jaxlaw.fitting import (
-    FitKeywords,
-    FitProblem,
-    FittedLaw,
-    lists_options,
-    problem_of,
-)
+from jaxlaw.fitting import FitKeywords, FitProblem, FittedLaw, lists_options, problem_of
 from jaxlaw.fitting._engine import solve
 from jaxlaw.fitting._objective import Problem, scale_on_host
 from jaxlaw.fitting.solvers import SOLVERS

@@ -107,7 +107,7 @@ def prediction(
     )  # fmt: skip
 
 
-def _by_every_draw(draws: Draws, points: Mapping[str, Any]) -> np.ndarray:
+def _by_every_draw(draws: Draws, points: Mapping) -> np.ndarray:
     """(1 + R, k) predictions at k points in the units of the runs, of the fit and of its draws."""
     own = draws.fit.predict(**points)[None]
     return np.concatenate([own, draws.predict(**points)]) if draws.params else own
@@ -169,7 +169,7 @@ def predicted_curve(
         "batch": batch,
     }  # fmt: skip
 
-    def along(at_steps: Any) -> pd.DataFrame:
+    def along(at_steps):
         table = fitted.predict_curve(schedule, at_steps, **options, **inputs)
         if draws.rows > 1:
             areas = areas_of_schedule(fitted, schedule, at_steps, **options)[1]

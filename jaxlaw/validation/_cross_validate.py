@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -45,12 +44,7 @@ _FEW_VALUES = 3  # of an input in what a fold fits: checked whether they suffice
 
 @lists_options
 @checked
-def cross_validate(
-    laws: Any,
-    runs: Any,
-    folds: Any,
-    **options: Unpack[FitKeywords],
-) -> Study:
+def cross_validate(laws: Any, runs: Any, folds: Any, **options: Unpack[FitKeywords]) -> Study:
     """Fit laws on parts of the runs and score them on the rest.
 
     All folds of all data sets with the same inputs are fitted by one call for each law, as rows
@@ -97,7 +91,7 @@ def cross_validate(
     frames, parameters = [], []
     # Data sets with the same inputs differ in targets and weights alone, as folds do: all folds of
     # all of them are one call.
-    groups: dict[str, list[list[DataSet]]] = {}
+    groups = {}
     for c in candidates:
         alike = {}
         for data in sets:
@@ -134,8 +128,7 @@ def cross_validate(
 
 def _refits(candidate: Candidate, group: list[DataSet], search: FitOptions) -> partial[Refits]:
     """The call that fits a law to all folds of data sets with the same inputs."""
-    counts = [len(data.folds) for data in group]
-    of = np.repeat(np.arange(len(group)), counts)
+    of = np.repeat(np.arange(len(group)), [len(data.folds) for data in group])
     seen = [data.observations[candidate.label] for data in group]
     targets, weights = (
         np.array([getattr(one, name) for one in seen])[of] for name in ("target", "weight")
@@ -183,11 +176,10 @@ def _refit(
     least, most = np.full(held_out.shape, np.inf), np.full(held_out.shape, -np.inf)
     for k in range(_MEMBERS):
         member = {name: values[:, k] for name, values in params.items()}
-        by_member = dataclasses.replace(refits, params=member).predict(**inputs)
+        by_member = replace(refits, params=member).predict(**inputs)
         least, most = np.fmin(least, by_member), np.fmax(most, by_member)
     with np.errstate(invalid="ignore"):
-        apart = (most - least) / np.abs(least + most) * 2
-        spread = np.where(held_out, apart, 0.0).max(axis=1)
+        spread = np.where(held_out, (most - least) / np.abs(least + most) * 2, 0.0).max(axis=1)
     keys = {
         "law": label,
         "data": [" ".join(group[k].name) for k in of],
@@ -216,13 +208,12 @@ def _refit(
         refits.problem.active_bounds(at) if np.isfinite(at).all() else {}
         for at in refits.coordinates
     ]
-    parameters = pd.concat(
+    return frame, pd.concat(
         pd.DataFrame(keys).assign(
             parameter=name, value=values, at_bound=[at.get(name, "") for at in bounds]
         )
         for name, values in refits.params.items()
-    )
-    return frame, parameters[list(PARAMETERS)]
+    )[list(PARAMETERS)]
 
 
 def _undetermined(candidate: Candidate, inputs: Mapping[str, np.ndarray], mask: np.ndarray) -> str:
@@ -263,7 +254,7 @@ class Candidate:
         return self.options.free(self.law)
 
 
-def candidates_of(laws: Any, options: Mapping[str, Any]) -> list[Candidate]:
+def candidates_of(laws, options: Mapping) -> list[Candidate]:
     """The laws of a study, with the same options of their fits."""
     return [
         Candidate(label, *law_and_options(law, **options))
@@ -307,7 +298,7 @@ class DataSet:
     observations: dict[str, Observations]
 
 
-def sources_of(runs: Any) -> list[tuple[tuple[str, ...] | None, Any]]:
+def sources_of(runs) -> list[tuple[tuple[str, ...] | None, Any]]:
     """Names and sources of the data sets; None for one that is not named."""
     kinds = (Runs, str, Path, RunsSource)
     if not isinstance(runs, Mapping) or not all(  # a dict of columns
@@ -324,10 +315,10 @@ def sources_of(runs: Any) -> list[tuple[tuple[str, ...] | None, Any]]:
 
 def data_set(
     name: tuple[str, ...] | None,
-    source: Any,
+    source,
     design: Design,
     candidates: list[Candidate],
-    reading: Mapping[str, Any],
+    reading: Mapping,
 ) -> DataSet:
     """The rows that are valid for all laws, and their folds.
 
@@ -345,7 +336,7 @@ def data_set(
     """
     runs = read_runs(source, **reading)
     if not runs.table.index.is_unique:
-        runs = dataclasses.replace(runs, table=runs.table.reset_index(drop=True))
+        runs = replace(runs, table=runs.table.reset_index(drop=True))
     seen = {c.label: runs.observations(c.law, free=c.free) for c in candidates}
     targets = {one.columns[one.target_name] for one in seen.values()}
     if len(targets) > 1:
@@ -365,8 +356,7 @@ def data_set(
     for one in reversed(seen.values()):
         for column, values in one.inputs.items():
             if values.ndim == 1:
-                own_unit = pd.Series(values / one.scale[column], one.rows)
-                table[column] = own_unit.reindex(table.index)
+                table[column] = pd.Series(values / one.scale[column], one.rows).reindex(table.index)
     for column, own in runs.columns.items():
         if column in table and own not in table:
             table[str(own)] = table[column]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -117,7 +116,7 @@ class Study(Result):
         if keep.shape != (len(self.frame),) or not keep.any():
             raise UsageError(
                 f"where keeps none of the {len(self.frame)} fits: give a condition, or a mask of "
-                f"{len(self.frame)} rows",
+                f"{len(self.frame)} rows"
             )
         frame = self.frame[keep].reset_index(drop=True)
         keys = ["law", "data", "fold"]
@@ -125,7 +124,7 @@ class Study(Result):
         laws = {label: law for label, law in self.laws.items() if label in set(frame["law"])}
         others = [note for note in self.notes if note.code not in _FRAME_CODES]
         notes = (*frame_notes(frame, kept), *others)
-        return dataclasses.replace(self, frame=frame, parameters=kept, laws=laws, notes=notes)
+        return replace(self, frame=frame, parameters=kept, laws=laws, notes=notes)
 
     @property
     def table(self) -> pd.DataFrame:

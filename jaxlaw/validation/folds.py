@@ -8,11 +8,10 @@ is a design as well; a *group* is a value of a column.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -130,7 +129,7 @@ class Design:
         return Folds(tuple(labels), fitted, held_out)
 
 
-def _design(cut: Callable[[pd.DataFrame], Parts], name: str, *given: Any, **columns: Any) -> Design:
+def _design(cut: Callable[[pd.DataFrame], Parts], name: str, *given, **columns) -> Design:
     """A design whose name has its arguments, as :func:`as_design` reads them."""
     words = [name, *map(_names, given)]
     words += [f"{key}={_names(value)}" for key, value in columns.items() if value]
@@ -149,8 +148,7 @@ def leave_one_group_out(column: Columns) -> Design:
         >>> jl.folds.leave_one_group_out("domain").split(table).labels
         ('domain = code held out', 'domain = law held out', 'domain = maths held out')
     """
-    name = f"leave-one-group-out:{_names(column)}"
-    return dataclasses.replace(leave_p_groups_out(column, 1), name=name)
+    return replace(leave_p_groups_out(column, 1), name=f"leave-one-group-out:{_names(column)}")
 
 
 @checked
@@ -169,7 +167,7 @@ def leave_p_groups_out(column: Columns, p: Annotated[int, Between(1)]) -> Design
         6
     """
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         group, labels = _groups_of(table, column)
         if (count := math.comb(len(labels), p)) > _MAX_FOLDS:
             raise DataError(f"{count} folds; take k_fold(groups=…) instead")
@@ -203,7 +201,7 @@ def contiguous_blocks(
         ('1 ≤ D ≤ 2 held out', '3 ≤ D ≤ 4 held out', '5 ≤ D ≤ 6 held out')
     """
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         values, quantile = _quantiles(table, column, within)
         block = np.floor(np.round(quantile * n_blocks, 9)).astype(int)
         for k in range(n_blocks):
@@ -250,7 +248,7 @@ def hold_out(
     elif isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
         raise UsageError(f"amount is a whole number, 1 or more, not {amount!r}")
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         values, quantile = _quantiles(table, column, within)
         if which == "last":
             held_out = np.round(quantile, 9) > 1 - float(amount)
@@ -285,7 +283,7 @@ def k_fold(
         array([3, 3])
     """
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         # Rows, or groups of them, are shuffled as one.
         group = np.arange(len(table)) if groups is None else _groups_of(table, groups)[0]
         count, random = len(np.unique(group)), np.random.default_rng(seed)
@@ -309,7 +307,7 @@ def in_sample() -> Design:
         ('none held out',)
     """
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         every = np.ones(len(table), bool)
         yield "none held out", every, every
 
@@ -337,7 +335,7 @@ def from_sklearn(splitter: Any, groups: Columns | None = None) -> Design:
         raise UsageError(f"{splitter!r} is no splitter: it has no split(X, y, groups)")
     name = type(splitter).__name__
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         group = None if groups is None else _groups_of(table, groups)[0]
         for k, (train, test) in enumerate(splitter.split(table, None, group), 1):
             fitted, held_out = np.zeros((2, len(table)), bool)
@@ -371,7 +369,7 @@ def predefined_split(masks: Any) -> Design:
     if fitted.ndim != 2 or not np.isin(fitted, (0, 1)).all():
         raise UsageError(f"masks are (folds, rows) of 0 and 1, not {fitted.shape} of other numbers")
 
-    def cut(table: pd.DataFrame) -> Parts:
+    def cut(table):
         if fitted.shape[1] != len(table):
             raise UsageError(f"masks of {fitted.shape[1]} rows for runs of {len(table)}")
         for k, mask in enumerate(fitted > 0, 1):
@@ -421,19 +419,18 @@ def as_design(folds: Any) -> Design:
     return DESIGNS[name](*map(_argument, positional), **given)
 
 
-def _argument(text: str) -> Any:
+def _argument(text: str):
     """An argument of a design from its text: a whole number, columns, or the text itself."""
     if text.removeprefix("-").isdecimal():
         return int(text)
     return text.split("+") if "+" in text else text
 
 
-def _quantiles(table: pd.DataFrame, column: str, within: Any) -> tuple[np.ndarray, np.ndarray]:
+def _quantiles(table: pd.DataFrame, column: str, within) -> tuple[np.ndarray, np.ndarray]:
     """(n,) values, and the quantile, from 0 to 1, of each among the points (of its curve)."""
     values = _values_of(table, column)
     if values.dtype.kind not in "iuf":
-        message = f"column {column} is no column of numbers, and has no order"
-        raise DataError(message, column=column)
+        raise DataError(f"column {column} is no column of numbers, and has no order", column=column)
     values = values.astype(float)
     by_curve = pd.Series(values).groupby(_groups_of(table, within)[0])
     rank = by_curve.rank(method="average") - 0.5  # equal values have one quantile
@@ -470,9 +467,7 @@ def _groups_of(table: pd.DataFrame, columns: Columns | None) -> tuple[np.ndarray
     return group, ["/".join(row) for row in zip(*map(format_values, heads.T.values), strict=True)]
 
 
-def _range_label(
-    column: str, values: np.ndarray, held_out: np.ndarray, within: Any, what: str
-) -> str:
+def _range_label(column: str, values: np.ndarray, held_out: np.ndarray, within, what: str) -> str:
     held = np.unique(values[held_out])
     if within is not None or not len(held):
         return f"{what} of {column} held out"
@@ -480,12 +475,12 @@ def _range_label(
     return f"{column} = {low} held out" if len(held) == 1 else f"{low} ≤ {column} ≤ {high} held out"
 
 
-def _names(columns: Any) -> str:
+def _names(columns) -> str:
     """Names of columns, or another argument, as names of designs have them."""
     return "+".join(map(str, columns)) if isinstance(columns, list | tuple) else str(columns)
 
 
-def _share(value: Any) -> Fraction:
+def _share(value) -> Fraction:
     try:
         share = Fraction(value).limit_denominator(1000)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):

@@ -18,8 +18,6 @@ from jaxlaw.data.formats._readers import (
 )
 from jaxlaw.errors import DataError, UsageError, listed, nearest, nearest_file
 
-__all__ = ["FORMATS", "read_format", "read_source", "with_values"]
-
 #: Name of a format → (globs of its files in a folder, of which the first that finds any decides;
 #: what reads them).
 FORMATS: dict[str, tuple[tuple[str, ...], Callable[[list[Path]], pd.DataFrame]]] = {

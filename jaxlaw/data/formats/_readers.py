@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -231,7 +230,7 @@ def read_exports(paths: list[Path]) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True) if tables else _join(logs)
 
 
-def _read_json(path: Path, key: str, kind: type) -> dict[str, Any]:
+def _read_json(path: Path, key: str, kind: type) -> dict:
     """A JSON file that holds a key with a value of a kind; raises DataError where it does not."""
     try:
         record = parse_json(path.read_text("utf-8"))
@@ -277,8 +276,7 @@ def _join(logs: Iterable[Log], keys: tuple[str, ...] = ("step",)) -> pd.DataFram
     names = short_names(log.run for log in logs)
     # The logs of one run follow each other, where its first one stands.
     logs.sort(key=lambda log: [*names].index(log.run))
-    frames = [log.frame.assign(run=names[log.run]) for log in logs]
-    frame = pd.concat(frames, ignore_index=True)
+    frame = pd.concat([log.frame.assign(run=names[log.run]) for log in logs], ignore_index=True)
     files = [log.file for log in logs for _ in range(len(log.frame))]
     if not {*keys} <= {*frame}:
         return frame

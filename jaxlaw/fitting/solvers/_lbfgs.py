@@ -156,7 +156,7 @@ def init_near(model: Model, problem: Problem, candidate: Array) -> Lane:
     return _new_lane(frame, z, memory, jnp.where(blindly, jnp.inf, at_candidate.value))
 
 
-def _new_lane(frame: Any, z: Array, memory: _Memory, value: Array) -> Lane:
+def _new_lane(frame, z: Array, memory: _Memory, value: Array) -> Lane:
     value, none = jnp.asarray(value, z.dtype), jnp.asarray(0, jnp.int32)
     finite = jnp.isfinite(memory.value)
     status = jnp.where(finite, Status.RUNNING, Status.NON_FINITE).astype(jnp.int32)
@@ -249,15 +249,13 @@ def _updated(
     )
 
 
-def _value_and_gradient(
-    model: Model, problem: Problem, frame: Any, z: Array
-) -> tuple[Array, Array]:
+def _value_and_gradient(model: Model, problem: Problem, frame, z: Array) -> tuple[Array, Array]:
     at, to_frame = jax.vjp(frame.coordinates, z)
     value, gradient = value_and_gradient(model, problem, at)
     return value, to_frame(gradient)[0]
 
 
-def _lbfgs(fun: Any, **options: Any) -> Any:
+def _lbfgs(fun, **options):
     """jaxopt's, imported when a program that uses it is traced.
 
     With scipy's optimisers it takes as long as all the rest of a fit whose programs are kept.

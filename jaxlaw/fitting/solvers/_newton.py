@@ -57,16 +57,8 @@ PROMISE = 1e-7
 class Status(IntEnum):
     """How a lane ended; ``label`` is what results say, ``message`` what it means and what to do."""
 
-    RUNNING = (
-        0,
-        "running",
-        "The search is not over.",
-    )
-    CONVERGED = (
-        1,
-        "converged",
-        "The solver converged: a further step would gain next to nothing.",
-    )
+    RUNNING = (0, "running", "The search is not over.")
+    CONVERGED = (1, "converged", "The solver converged: a further step would gain next to nothing.")
     STEP_LIMIT = (
         2,
         "step limit",
@@ -279,7 +271,7 @@ def _propose(
     bound = (at_low & (gradient >= 0)) | (at_high & (gradient <= 0))
     nowhere = jnp.zeros_like(at)
 
-    def bind(_: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+    def bind(_, carry):
         bound, bound_move, _ = carry
         free = jnp.where(bound, 0.0, 1.0)
         matrix = scaled * (free[:, None] * free[None, :]) + jnp.diag(damping + (1.0 - free))
@@ -397,7 +389,7 @@ def _factorise(matrix: Array, right: Array) -> tuple[Array, Array, Array]:
     bound = jnp.maximum(largest, jnp.max(off_diagonal) / size) + 1e-300  # β²
 
     # The right-hand side is a carry of its own: a derivative may be linear in it alone.
-    def eliminate(k: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+    def eliminate(k, carry):
         matrix, right, pivots, lower = carry
         column = jnp.where(jnp.arange(size) > k, matrix[:, k], 0.0)
         pivot = jnp.maximum(jnp.abs(matrix[k, k]), jnp.max(jnp.abs(column)) ** 2 / bound)
@@ -418,7 +410,7 @@ def _solve_transposed(lower: Array, right: Array) -> Array:
     """Solve Lᵀ·x = right (p, …)."""
     size = len(right)
 
-    def backwards(step: Array, right: Array) -> Array:
+    def backwards(step, right):
         k = size - 2 - step
         return right.at[k].add(-(lower[:, k] @ right))
 

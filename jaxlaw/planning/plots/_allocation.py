@@ -29,6 +29,7 @@ from jaxlaw._axes import (
     what_is_drawn,
 )
 from jaxlaw._jit import in_float64
+from jaxlaw._quantities import UNKNOWN
 from jaxlaw._typed import Between, ConfidenceLevel, checked
 from jaxlaw.fitting import outside_range, runs_for
 from jaxlaw.planning._optimise import flops, log_tokens, losses_at
@@ -74,7 +75,7 @@ def isoloss(
     """
     question = size_and_data(fit, at=at)
     source, cost = question.reference, question.given.cost
-    ranges = {name: source.ranges.get(name, (np.nan, np.nan)) for name in ("N", "D")}
+    ranges = {name: source.ranges.get(name, UNKNOWN) for name in ("N", "D")}
     known = np.isfinite([*ranges.values()]).all()  # not of coefficients that a paper prints
     ax, C = ax or new_axes(), np.geomspace(*computes, 121)
     before = ax.get_title()  # of another law on these axes

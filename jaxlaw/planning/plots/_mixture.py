@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -34,7 +32,7 @@ _BEYOND = 0.15  # of the mixture ratios that were run: how far a curve goes on b
 
 
 @picture("mixture")
-def trade_off(plan: Answer, ax: Axes, *, runs: Any = None) -> Axes:
+def trade_off(plan: Answer, ax: Axes, *, runs=None) -> Axes:
     """Domain loss over general loss along the domain share, and where the limit cuts it.
 
     Mixture ratios that were never run are dashed, and drawn only so far as the answer needs: far
@@ -95,7 +93,7 @@ def trade_off(plan: Answer, ax: Axes, *, runs: Any = None) -> Axes:
 
 
 @picture("limited mixture")
-def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
+def limited_domain(plan: Answer, ax: Axes, *, color=BLUE) -> Axes:
     """Domain loss over the domain mixture ratio, all of the domain's tokens used, and the best.
 
     Args:
@@ -104,8 +102,7 @@ def limited_domain(plan: Answer, ax: Axes, *, color: Any = BLUE) -> Axes:
         color: colour of the curve.
     """
     table = plan.points["curve"]
-    tokens = plan.quantities["corpus_tokens"].number
-    end = curve(ax, table, "share", "loss", color, tokens, 1.5)
+    end = curve(ax, table, "share", "loss", color, plan.quantities["corpus_tokens"].number, 1.5)
     if np.isfinite(plan.share):
         best = plan.share, plan.loss
         dots(ax, *best, color=[color], s=36, alpha=1, zorder=4)
@@ -134,8 +131,7 @@ def mixture_weights(plan: Answer, ax: Axes) -> Axes:
         edge = table[["weight", "weight_high"]].max(axis=1)
         ax.hlines(rows, table["weight_low"], table["weight_high"], color=INK, linewidth=1.2)
     for row in rows:
-        text = f"{table['weight'][row]:.1%}"
-        write(ax, text, (edge[row], row), xytext=(6, 0), va="center")
+        write(ax, f"{table['weight'][row]:.1%}", (edge[row], row), xytext=(6, 0), va="center")
     if "natural" in table:
         ax.barh(rows, table["natural"], color="none", edgecolor=INK, height=0.75, linestyle=":")
         edge = edge.combine(table["natural"], max)

@@ -79,8 +79,7 @@ def best_settings(best: Answer, ax: Axes) -> Axes:
     faces = np.where(is_bound[:, None], 1.0, colors)
     dots(ax, x, table[name], facecolors=faces, edgecolors=colors, linewidths=1.5, s=30, alpha=1)
     if most > least:
-        bar = ax.figure.colorbar(tokens, ax=ax, label="training tokens D")
-        log_axis(bar.ax.yaxis)
+        log_axis(ax.figure.colorbar(tokens, ax=ax, label="training tokens D").ax.yaxis)
     log_axis(ax.xaxis)
     log_axis(ax.yaxis, words=name == "batch")
     said = {

@@ -7,16 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from jaxlaw._answer import Answer, picture
-from jaxlaw._axes import (
-    INK,
-    curve,
-    finish,
-    log_axis,
-    new_axes,
-    percent,
-    shades,
-    write,
-)
+from jaxlaw._axes import INK, curve, finish, log_axis, new_axes, percent, shades, write
 from jaxlaw._quantities import readable
 
 
