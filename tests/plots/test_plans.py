@@ -52,6 +52,11 @@ def test_little_domain_data(ax):
     assert f"r_d = {little.quantities['share']}" in " ".join(texts(ax))
     assert ax.lines[0].get_ydata().min() == pytest.approx(little.loss, abs=1e-5)
     assert named(ax) == ["50 M tokens", "1 B tokens"]
+    one, other = (t.get_window_extent() for t in ax.texts if t.get_text().startswith("r_d"))
+    assert not one.overlaps(other)
+    for line in ax.lines:  # a label stands on no curve
+        path = line.get_transform().transform_path(line.get_path())
+        assert len(path) == 2 or not (path.intersects_bbox(one) or path.intersects_bbox(other))
 
 
 def test_contours_with_the_best_size(ax):
