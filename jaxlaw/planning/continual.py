@@ -823,6 +823,9 @@ def continual_run(
             for corpus, each in zip(_CORPORA, fits, strict=True)
         )
     draws = as_draws(*fits)
+    if not n_resamples:
+        pairs = zip(draws, fits, strict=True)
+        draws = tuple(d.without() if isinstance(one, Fit) else d for d, one in pairs)
     # 2. What is searched, and the shape of the learning rates: cosine where all runs had one, else
     # a fall on a straight line in the end.
     shape, last = "wsd", 0.0

@@ -10,6 +10,7 @@ import jaxlaw as jl
 from jaxlaw import DataError, UsageError, simulate
 from jaxlaw.data import areas_along
 from jaxlaw.data._row_areas import area_options
+from jaxlaw.fitting import StandardErrors
 from jaxlaw.planning import ContinualPretraining, continual_run, optimal_training
 from jaxlaw.planning.continual import _after, _seen
 from tests.conftest import DATA, needs_data
@@ -116,6 +117,13 @@ def test_draws_give_intervals():
     assert low < plan.loss_pt < high and {"replay", "loss_cpt", "weighted"} <= set(plan.interval)
     assert "replay 67.2% (90%: " in " ".join(plan.headline.split())
     assert {"loss_pt_low", "loss_pt_high", "replay_low"} <= set(plan.table)
+
+
+def test_no_resamples_give_no_intervals_of_fits():
+    errors = StandardErrors(values={"L0": 0.01}, covariance={"L0": {"L0": 1e-4}}, degrees=30)
+    fits = [dataclasses.replace(as_fit(each), standard_errors=errors) for each in (PT, CPT)]
+    assert continual_run(*fits, **{**GIVEN, "over": ONE}).interval
+    assert not continual_run(*fits, n_resamples=0, **{**GIVEN, "over": ONE}).interval
 
 
 def test_how_far_a_setting_may_move_at_no_cost():
