@@ -299,7 +299,7 @@ def test_help_and_completion_wait_for_neither_jax_nor_pandas(folder):
     )
     own = ["plan", "allocation", "--help"]  # of the second time on: kept with the programs
     first = subprocess.run([sys.executable, "-m", "jaxlaw", *own], capture_output=True, text=True)
-    for words in (["--help"], ["plan", "--help"], ["--version"], own):
+    for words in (["--help"], ["plan", "--help"], ["--version"], ["version"], own):
         run = subprocess.run(
             [sys.executable, "-c", script, *words], capture_output=True, text=True, cwd=folder
         )
