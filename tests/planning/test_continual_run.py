@@ -74,6 +74,8 @@ def test_tokens_are_steps_of_a_batch():
     # Tokens that are no whole number of updates are not exceeded.
     odd = plan_of_truth(tokens=20e9 + 1.9e6, over={**ONE, "steps": (10_000, 10_000)})
     assert odd.tokens == 20e9
+    tiny = plan_of_truth(tokens=1e7, batch_tokens=512)  # sequences
+    assert "small-batch" in tiny.summary() and "small-batch" not in odd.summary()
 
 
 def test_the_trade_off_and_the_picture():
