@@ -68,6 +68,11 @@ def test_contours_with_the_best_size(ax):
     assert planning.allocation(boot, budget).N == pytest.approx(N, rel=1e-9)
     pictures.isoloss(CONTINUAL, (1e19, 1e23), ax, color="#c05621", label="continual")
     assert sorted(named(ax)) == ["continual", "scratch"]
+    low, high = ax.get_ylim()
+    large = jl.FittedLaw("chinchilla", scattered().fit.params | {"A": 1e6})
+    pictures.isoloss(large, (1e19, 1e23), ax, label="large")
+    most = planning.allocation(large, 1e23).N
+    assert high < most < ax.get_ylim()[1] and ax.get_ylim()[0] == pytest.approx(low)
 
 
 def test_contours_of_a_fit_have_the_band_of_its_standard_errors(chinchilla_fit, ax):
