@@ -12,6 +12,7 @@ from jaxlaw import planning, simulate, uncertainty
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
 from tests.fixtures import command_files
+from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn
 from tests.fixtures.studies import EVIL, a_profile, a_study
 
 pytest.importorskip("matplotlib")
@@ -110,6 +111,15 @@ def test_a_plan_is_shown_with_its_interval(draws, whole):
     plan = planning.allocation(draws, 1e21)
     rows = [row for row in Seen(whole).rows if row[0] == "N"]
     assert rows[0] == ["N", plan.quantities["N"].number, plan.quantities["N"].interval]
+
+
+def test_a_mixture_is_drawn_with_the_runs_of_both_losses():
+    runs = {"N": [2e9, 2e9], "D": [9e9, 9e9], "r_d": [0.2, 0.6], "loss_g": [2.6, 2.7],
+            "loss_d": [2.2, 1.8]}  # fmt: skip
+    fit = drawn(DOMAIN).fit
+    plan = planning.optimal_mixture(GENERAL, fit, start=2.8, at={"N": 2e9, "D": 9e9})
+    seen = jl.read_runs(runs, corpus="domain")
+    assert "black: runs of N = 2 B" in jl.report(fit, runs=seen, plans=[plan])
 
 
 @pytest.mark.full
