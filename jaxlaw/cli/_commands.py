@@ -157,7 +157,7 @@ def influence(
     )  # fmt: skip
 
 
-def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
+def demo(*, seed: int = 0, out: Path = Path("jaxlaw_demo.png")) -> Answer:
     """Simulate a D-CPT experiment of 540 runs, fit both corpora and plot the fits.
 
     The experiment is that of Que 2024; the fits are compared with the truth.
@@ -180,7 +180,6 @@ def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
         fits[side] = found = jl.fit("dcpt", corpus)
         pairs = {"true": dict(truth), "fitted": dict(found.params)}
         tables[side] = pd.DataFrame(pairs).rename_axis(f"parameter ({side})").reset_index()
-    out = out or Path("jaxlaw_demo.png")
     try:
         import matplotlib.pyplot as plt  # an extra
 
@@ -205,7 +204,7 @@ def plot(
     kind: str | None = None,
     options: Mapping[str, Any] | None = None,
     at: Mapping[str, Any] | None = None,
-    out: Path | None = None,
+    out: Path = Path("plot.png"),
     **reading: Unpack[ReadingOptions],
 ) -> Answer:
     """Plot a saved result.
@@ -256,7 +255,6 @@ def plot(
         raise UsageError(str(missing)) from None
     except TypeError as error:
         raise UsageError(f"plot {kind or ''}: {error}") from None
-    out = out or Path("plot.png")
     write_atomic(out, lambda path: axes.figure.savefig(path, dpi=150, bbox_inches="tight"))
     return Answer(kind="picture", facts={"picture": str(out), **said})
 
@@ -269,7 +267,7 @@ def report(
     plans: Any = (),
     level: float | None = None,
     title: str | None = None,
-    out: Path | None = None,
+    out: Path = Path("report.html"),
     **reading: Unpack[ReadingOptions],
 ) -> Answer:
     """Write a fit, a study or a forecast as one self-contained HTML page.
@@ -285,7 +283,6 @@ def report(
     Shell:
         jaxlaw report fit.json runs.csv -c N=n_params --plans plan.json -o report.html
     """
-    out = out or Path("report.html")
     if isinstance(result, jl.uncertainty.Draws | jl.Bootstrap):
         result, intervals = result.fit, result
     jl.report(

@@ -274,6 +274,9 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(here, monkey
     monkeypatch.setattr("os.access", lambda *_: False)
     code, _, err = here("plan allocation fit.json --compute 1e21 --out plan.json")
     assert code == 2 and "that you can write" in err
+    monkeypatch.setattr("jaxlaw.simulate.demo", None)
+    code, _, err = here("demo")
+    assert code == 2 and "cannot write jaxlaw_demo.png" in err
 
 
 def test_an_ascii_stream_gets_a_question_mark(folder):
