@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ import pandas as pd
 
 import jaxlaw as jl
 from jaxlaw import plots
-from jaxlaw._answer import PICTURES, Answer
+from jaxlaw._answer import Answer
 from jaxlaw._json import write_atomic
 from jaxlaw._law_families import FAMILIES
 from jaxlaw._quantities import exponential
@@ -229,19 +228,17 @@ def plot(
             runs = jl.fitting.runs_of(made_of, runs, reading)
         name = (kind or "").replace("-", "_")
         if runs is not None and not name:
-            name = "loss_over_input" if fitted else result.picture
-            if isinstance(result, jl.Forecast):
-                runs, options = None, {"later": runs, **options}
-            elif not fitted:  # its own picture, whether it shows runs or not
-                draw = PICTURES.get(name and result.kind_name)
-                if draw and "runs" in inspect.signature(draw).parameters:
-                    options = {"runs": runs, **options}
-                else:
-                    said["runs"] = (
-                        "not drawn, this picture has none: jaxlaw plot fit.json "
-                        f"{runs.source} --kind isoloss"
-                    )
-                runs, name = None, ""
+            shown_as = {"forecast": "later", "mixture": "runs"}.get(result.kind_name)
+            if fitted:
+                name = "loss_over_input"
+            elif shown_as:
+                runs, options = None, {shown_as: runs, **options}
+            else:
+                said["runs"] = (
+                    "not drawn, this picture has none: jaxlaw plot fit.json "
+                    f"{runs.source} --kind isoloss"
+                )
+                runs = None
         elif isinstance(result, str) and not name:
             raise UsageError(
                 f"plot draws a saved result: first fit a law to the runs, jaxlaw fit chinchilla "
