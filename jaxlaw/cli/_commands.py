@@ -220,16 +220,14 @@ def plot(
     """
     said = {}
     try:
-        drawn_by = plots.__all__
         options = {**(options or {}), **({"at": at} if at else {})}
-        fitted = isinstance(result, jl.FittedLaw)
         if runs is not None and not isinstance(runs, jl.LossCurves):
             made_of = getattr(getattr(result, "posterior", None), "fit", result)
             runs = jl.fitting.runs_of(made_of, runs, reading)
         name = (kind or "").replace("-", "_")
         if runs is not None and not name:
             shown_as = {"forecast": "later", "mixture": "runs"}.get(result.kind_name)
-            if fitted:
+            if isinstance(result, jl.FittedLaw):
                 name = "loss_over_input"
             elif shown_as:
                 runs, options = None, {shown_as: runs, **options}
@@ -244,8 +242,8 @@ def plot(
                 f"plot draws a saved result: first fit a law to the runs, jaxlaw fit chinchilla "
                 f"{result} --out fit.json, or draw them alone by --kind isoflops"
             )
-        if name and name not in drawn_by:
-            raise UsageError(f"there is no picture '{kind}'.{nearest(name, drawn_by)}")
+        if name and name not in plots.__all__:
+            raise UsageError(f"there is no picture '{kind}'.{nearest(name, plots.__all__)}")
         given = [result] if runs is None else [result, runs]
         axes = getattr(plots, name)(*given, **options) if name else result.plot(**options)
     except ModuleNotFoundError as missing:

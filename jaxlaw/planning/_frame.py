@@ -342,8 +342,8 @@ def plan_answer(
     forecast = {"forecast": True} if source.noise > 0 else {}
     ends = [(name, one.value, one.low, one.high) for name, one in quantities.items()]
     for table in tables.values():
-        with_low = [n for n in table if f"{n}_low" in table]
-        ends += [(n, table[n], table[f"{n}_low"], table[f"{n}_high"]) for n in with_low]
+        bounded = [n for n in table if f"{n}_low" in table]
+        ends += [(n, table[n], table[f"{n}_low"], table[f"{n}_high"]) for n in bounded]
     with np.errstate(invalid="ignore"):  # ∞ less ∞ is NaN, which is no miss
         apart = [
             name.replace("_", " ")
@@ -353,7 +353,7 @@ def plan_answer(
     if apart:
         message = (
             f"the interval of {' and '.join(dict.fromkeys(apart))} does not contain the estimate: "
-            "the parameters are poorly determined; add runs, or fix one of them"
+            "the parameters are poorly determined; add runs, or fix one"
         )
         notes = (*notes, Note("estimate-outside", "warning", message))
     wide = [n for n, _, low, high in ends if n in _SIZES and np.any(high > _LOOSE * low)]

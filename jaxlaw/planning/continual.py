@@ -825,8 +825,10 @@ def continual_run(
         )
     draws = as_draws(*fits)
     if not n_resamples:
-        pairs = zip(draws, fits, strict=True)
-        draws = tuple(d.without() if isinstance(one, Fit) else d for d, one in pairs)
+        draws = tuple(
+            source.without() if isinstance(each, Fit) else source
+            for each, source in zip(fits, draws, strict=True)
+        )
     # 2. What is searched, and the shape of the learning rates: cosine where all runs had one, else
     # a fall on a straight line in the end.
     shape, last = "wsd", 0.0
@@ -875,7 +877,7 @@ def continual_run(
     best = {name: float(found[name][0, 0]) for name in SEARCHED}
     binding, edges = _binding(limits, best, steps)
     if batch < _SEQUENCE:
-        message = f"batch_tokens is {batch:g}, less than a sequence has: give tokens, not sequences"
+        message = f"batch_tokens is {batch:g}, less than a sequence: give tokens, not sequences"
         edges.append(Note("small-batch", "warning", message))
     line = {"peak": best["peak"], "steps": best["steps"], "warmup": warmup,
             "final": last * best["peak"], "decay": best["decay"]}  # fmt: skip
