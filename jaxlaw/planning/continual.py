@@ -823,12 +823,9 @@ def continual_run(
             else each
             for corpus, each in zip(_CORPORA, fits, strict=True)
         )
-    draws = as_draws(*fits)
     if not n_resamples:
-        draws = tuple(
-            source.without() if isinstance(each, Fit) else source
-            for each, source in zip(fits, draws, strict=True)
-        )
+        fits = tuple(as_draws(one)[0].without() if isinstance(one, Fit) else one for one in fits)
+    draws = as_draws(*fits)
     # 2. What is searched, and the shape of the learning rates: cosine where all runs had one, else
     # a fall on a straight line in the end.
     shape, last = "wsd", 0.0

@@ -10,7 +10,6 @@ import jaxlaw as jl
 from jaxlaw import DataError, UsageError, simulate
 from jaxlaw.data import areas_along
 from jaxlaw.data._row_areas import area_options
-from jaxlaw.fitting import StandardErrors
 from jaxlaw.planning import ContinualPretraining, continual_run, optimal_training
 from jaxlaw.planning.continual import _after, _seen
 from tests.conftest import DATA, needs_data
@@ -122,10 +121,11 @@ def test_draws_give_intervals():
 
 
 def test_no_resamples_give_no_intervals_of_fits():
-    errors = StandardErrors(values={"L0": 0.01}, covariance={"L0": {"L0": 1e-4}}, degrees=30)
-    fits = [dataclasses.replace(as_fit(each), standard_errors=errors) for each in (PT, CPT)]
-    assert continual_run(*fits, **{**GIVEN, "over": ONE}).interval
-    assert not continual_run(*fits, n_resamples=0, **{**GIVEN, "over": ONE}).interval
+    covariance = {"L0": {"L0": 1e-4}}
+    errors = jl.fitting.StandardErrors(values={"L0": 0.01}, covariance=covariance, degrees=30)
+    fit, given = dataclasses.replace(as_fit(PT), standard_errors=errors), {**GIVEN, "over": ONE}
+    assert continual_run(fit, CPT, **given).interval
+    assert not continual_run(fit, CPT, n_resamples=0, **given).interval
 
 
 def test_how_far_a_setting_may_move_at_no_cost():

@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import jaxlaw as jl
@@ -114,12 +115,11 @@ def test_a_plan_is_shown_with_its_interval(draws, whole):
 
 
 def test_a_mixture_is_drawn_with_the_runs_of_both_losses():
-    runs = {"N": [2e9, 2e9], "D": [9e9, 9e9], "r_d": [0.2, 0.6], "loss_g": [2.6, 2.7],
-            "loss_d": [2.2, 1.8]}  # fmt: skip
-    fit = drawn(DOMAIN).fit
-    plan = planning.optimal_mixture(GENERAL, fit, start=2.8, at={"N": 2e9, "D": 9e9})
-    seen = jl.read_runs(runs, corpus="domain")
-    assert "black: runs of N = 2 B" in jl.report(fit, runs=seen, plans=[plan])
+    size, fit = {"N": 2e9, "D": 9e9}, drawn(DOMAIN).fit
+    plan = planning.optimal_mixture(GENERAL, fit, start=2.8, at=size)
+    table = pd.DataFrame([size | {"r_d": 0.2, "loss_g": 2.6, "loss_d": 2.2}])
+    page = jl.report(fit, runs=table, plans=[plan], corpus="domain")
+    assert "black: runs of N = 2 B" in page
 
 
 @pytest.mark.full
