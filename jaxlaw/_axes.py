@@ -221,8 +221,8 @@ def finish(
 
 def vertical(ax: Axes, x: float, text: str, height: float = 0.98, **details) -> None:
     """A vertical line with small text beside it, at a height in fractions of the axes."""
-    ax.axvline(x, color=RED, linewidth=0.9, linestyle=":", zorder=2)
     beside = {"xytext": (4, 0), "va": "top", "color": RED} | details
+    ax.axvline(x, color=beside["color"], linewidth=0.9, linestyle=":", zorder=2)
     write(ax, text, (x, height), xycoords=("data", "axes fraction"), **beside)
 
 
@@ -245,18 +245,21 @@ def shade_outside(ax: Axes, low: float, high: float) -> bool:
     return bool(beyond)
 
 
-def answer_below(ax: Axes, x: float, y: float, text: str) -> None:
-    """An answer at the bottom of a curve: a red dot, and its text at the top, where no curve is.
+def answer_below(ax: Axes, x: float, y: float, text: str, color: Any = RED) -> None:
+    """An answer at the bottom of a curve: a dot, and its text at the top, where no curve is.
 
     Args:
         ax: axes, the curve drawn and their scales set.
         x, y: where the dot is.
-        text: what it is, in lines.
+        text: what it is, in lines; below that of an answer drawn before.
+        color: colour of both.
     """
-    dots(ax, x, y, color=[RED], s=36, alpha=1, zorder=4)
+    dots(ax, x, y, color=[color], s=36, alpha=1, zorder=4)
+    before = sum(line.get_linestyle() == ":" for line in ax.lines)
     right = ax.transAxes.inverted().transform(ax.transData.transform((x, y)))[0] > 0.5
     side = -1 if right else 1
-    vertical(ax, x, text, bbox=VEIL, xytext=(5 * side, 0), ha="right" if right else "left")
+    details = {"bbox": VEIL, "xytext": (5 * side, 0), "ha": "right" if right else "left"}
+    vertical(ax, x, text, 0.98 - 0.08 * before, color=color, **details)
 
 
 def what_is_drawn(said: Mapping) -> str:

@@ -166,6 +166,7 @@ def make_app() -> Any:
         version=lambda: f"jaxlaw {__version__}, jax {version('jax')}",
     )  # fmt: skip
     settings = Group("Options", sort_key=9)
+    app.command(lambda: _call(["--version"]), name="version", show=False)
     app.register_install_completion_command(group=settings)
     app["--help"].group = app["--version"].group = settings
     apps = {"": app}

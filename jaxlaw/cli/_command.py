@@ -93,8 +93,9 @@ def as_command(name: str, function: Callable[..., Any]) -> App:
         said = {name: given.pop(name, one.default) for name, one in ending.items()}
         names = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
         given |= dict(zip(names, files, strict=False))
-        writes = "out" in inspect.signature(function).parameters  # its page or picture itself
-        given |= {"out": said["out"]} if writes else {}
+        own_out = inspect.signature(function).parameters.get("out")
+        if writes := own_out is not None:  # its page or picture itself
+            given["out"] = said["out"] = said["out"] or own_out.default
         return _show.run(lambda: _call(function, arguments, given), given, writes, **said)
 
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import textwrap
 import time
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ import pandas as pd
 
 import jaxlaw as jl
 from jaxlaw import plots
-from jaxlaw._answer import PICTURES, Answer
+from jaxlaw._answer import Answer
 from jaxlaw._json import write_atomic
 from jaxlaw._law_families import FAMILIES
 from jaxlaw._quantities import exponential
@@ -197,7 +196,7 @@ def influence(
     )  # fmt: skip
 
 
-def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
+def demo(*, seed: int = 0, out: Path = Path("jaxlaw_demo.png")) -> Answer:
     """Simulate a D-CPT experiment of 540 runs, fit both corpora and plot the fits.
 
     The experiment is that of Que 2024; the fits are compared with the truth.
@@ -220,7 +219,6 @@ def demo(*, seed: int = 0, out: Path | None = None) -> Answer:
         fits[side] = found = jl.fit("dcpt", corpus)
         pairs = {"true": dict(truth), "fitted": dict(found.params)}
         tables[side] = pd.DataFrame(pairs).rename_axis(f"parameter ({side})").reset_index()
-    out = out or Path("jaxlaw_demo.png")
     try:
         import matplotlib.pyplot as plt  # an extra
 
@@ -245,7 +243,7 @@ def plot(
     kind: str | None = None,
     options: Mapping[str, Any] | None = None,
     at: Mapping[str, Any] | None = None,
-    out: Path | None = None,
+    out: Path = Path("plot.png"),
     **reading: Unpack[ReadingOptions],
 ) -> Answer:
     """Plot a saved result.
@@ -262,41 +260,36 @@ def plot(
     """
     said = {}
     try:
-        drawn_by = plots.__all__
         options = {**(options or {}), **({"at": at} if at else {})}
-        fitted = isinstance(result, jl.FittedLaw)
         if runs is not None and not isinstance(runs, jl.LossCurves):
             made_of = getattr(getattr(result, "posterior", None), "fit", result)
             runs = jl.fitting.runs_of(made_of, runs, reading)
         name = (kind or "").replace("-", "_")
         if runs is not None and not name:
-            name = "loss_over_input" if fitted else result.picture
-            if isinstance(result, jl.Forecast):
-                runs, options = None, {"later": runs, **options}
-            elif not fitted:  # its own picture, whether it shows runs or not
-                draw = PICTURES.get(name and result.kind_name)
-                if draw and "runs" in inspect.signature(draw).parameters:
-                    options = {"runs": runs, **options}
-                else:
-                    said["runs"] = (
-                        "not drawn, this picture has none: jaxlaw plot fit.json "
-                        f"{runs.source} --kind isoloss"
-                    )
-                runs, name = None, ""
+            shown_as = {"forecast": "later", "mixture": "runs"}.get(result.kind_name)
+            if isinstance(result, jl.FittedLaw):
+                name = "loss_over_input"
+            elif shown_as:
+                runs, options = None, {shown_as: runs, **options}
+            else:
+                said["runs"] = (
+                    "not drawn, this picture has none: jaxlaw plot fit.json "
+                    f"{runs.source} --kind isoloss"
+                )
+                runs = None
         elif isinstance(result, str) and not name:
             raise UsageError(
                 f"plot draws a saved result: first fit a law to the runs, jaxlaw fit chinchilla "
                 f"{result} --out fit.json, or draw them alone by --kind isoflops"
             )
-        if name and name not in drawn_by:
-            raise UsageError(f"there is no picture '{kind}'.{nearest(name, drawn_by)}")
+        if name and name not in plots.__all__:
+            raise UsageError(f"there is no picture '{kind}'.{nearest(name, plots.__all__)}")
         given = [result] if runs is None else [result, runs]
         axes = getattr(plots, name)(*given, **options) if name else result.plot(**options)
     except ModuleNotFoundError as missing:
         raise UsageError(str(missing)) from None
     except TypeError as error:
         raise UsageError(f"plot {kind or ''}: {error}") from None
-    out = out or Path("plot.png")
     write_atomic(out, lambda path: axes.figure.savefig(path, dpi=150, bbox_inches="tight"))
     return Answer(kind="picture", facts={"picture": str(out), **said})
 
@@ -309,7 +302,7 @@ def report(
     plans: Any = (),
     level: float | None = None,
     title: str | None = None,
-    out: Path | None = None,
+    out: Path = Path("report.html"),
     **reading: Unpack[ReadingOptions],
 ) -> Answer:
     """Write a fit, a study or a forecast as one self-contained HTML page.
@@ -325,7 +318,6 @@ def report(
     Shell:
         jaxlaw report fit.json runs.csv -c N=n_params --plans plan.json -o report.html
     """
-    out = out or Path("report.html")
     if isinstance(result, jl.uncertainty.Draws | jl.Bootstrap):
         result, intervals = result.fit, result
     jl.report(

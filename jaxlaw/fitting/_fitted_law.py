@@ -549,9 +549,12 @@ class FittedLaw(Result):
             given |= {name: table[column] for name, column in named.items()}
         for name in given:
             if name not in law.input_names:
+                hint = nearest(name, law.input_names)
+                if name.lower() in ("c", "compute", "flops") and {"N", "D"} <= {*law.input_names}:
+                    hint = " Give N and D: jaxlaw plan allocation --compute finds the best of both"
                 raise UsageError(
                     f"law {law.name} has no input '{name}'; it takes {', '.join(law.input_names)}."
-                    f"{nearest(name, law.input_names)}"
+                    f"{hint}"
                 )
         missing = [name for name in law.input_names if name not in given]
         if missing:

@@ -317,11 +317,12 @@ def plan_answer(
     # covariance that has its runs follow the law and are not normal in the parameters; those of its
     # file, which has no runs, are.
     of_loss = (*source.fit.target_unit.split(), "FLOPs") if source.kind == "normal" else ()
+    bent = ""
     for name, column in found.items():
         rounding = SAME * np.abs(column[0])  # of what is the same in all draws
         above = np.mean(column[1:] > column[0] + rounding) if len(column) > 1 else 0.0
         if quantities[name].unit in of_loss and above > MOST_ABOVE:
-            what = name.replace("_", " ")
+            bent, what = name, name.replace("_", " ")
             message = (
                 f"{above:.0%} of the draws have a higher {what} than the fit: the parameters are "
                 "poorly determined, and normal draws of them distort the law; the interval of the "
@@ -336,10 +337,23 @@ def plan_answer(
     point = {n: labels.get(n) or float(known.get(n, math.nan)) for n in source.law.input_names}
     whole = all(isinstance(x, str) or math.isfinite(x) for x in point.values())
     forecast = {"forecast": True} if source.noise > 0 else {}
-    ends = [(name, one.low, one.high) for name, one in quantities.items()]
+    ends = [(name, one.value, one.low, one.high) for name, one in quantities.items()]
     for table in tables.values():
-        ends += [(n, table[f"{n}_low"], table[f"{n}_high"]) for n in table if f"{n}_low" in table]
-    wide = [n for n, low, high in ends if n in _SIZES and np.any(high > _LOOSE * low)]
+        bounded = [n for n in table if f"{n}_low" in table]
+        ends += [(n, table[n], table[f"{n}_low"], table[f"{n}_high"]) for n in bounded]
+    with np.errstate(invalid="ignore"):  # ∞ less ∞ is NaN, which is no miss
+        apart = [
+            name.replace("_", " ")
+            for name, value, low, high in ends
+            if np.any(np.maximum(low - value, value - high) > SAME * np.abs(low)) and name != bent
+        ]
+    if apart:
+        message = (
+            f"the interval of {' and '.join(dict.fromkeys(apart))} does not contain the estimate: "
+            "the parameters are poorly determined; add runs, or fix one"
+        )
+        notes = (*notes, Note("estimate-outside", "warning", message))
+    wide = [n for n, _, low, high in ends if n in _SIZES and np.any(high > _LOOSE * low)]
     if wide and not forecast and all(note.code != LOOSE_FIT for note in notes):
         message = (
             f"the interval of {' and '.join(wide)} spans more than a factor of {_LOOSE:g}: a "

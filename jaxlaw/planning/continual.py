@@ -707,6 +707,7 @@ _RUNS = ["run", "replay", "peak", "steps", "tokens", "loss_pt", "loss_cpt"]
 _LINE = 257  # points along a setting at which the loss is looked at
 _LEAST = 0.05  # of the tokens, and of the steps after the warm-up: the least that is searched
 _WARMUP = 0.01  # of the tokens
+_SEQUENCE = 1000  # tokens; a batch of fewer was counted in sequences
 _ALL = 0.995  # fraction of the steps from which on a learning rate falls all the way
 _SAME_RATE = 1e-3  # of the peak, within which a logged schedule is a cosine
 
@@ -821,6 +822,8 @@ def continual_run(
             else each
             for corpus, each in zip(_CORPORA, fits, strict=True)
         )
+    if not n_resamples:
+        fits = tuple(as_draws(one)[0].without() if isinstance(one, Fit) else one for one in fits)
     draws = as_draws(*fits)
     # 2. What is searched, and the shape of the learning rates: cosine where all runs had one, else
     # a fall on a straight line in the end.
@@ -869,6 +872,9 @@ def continual_run(
     values = {n: found[n][:, 0] for n in (*_NUMBERS, "weighted", "change_pt", "change_cpt")}
     best = {name: float(found[name][0, 0]) for name in SEARCHED}
     binding, edges = _binding(limits, best, steps)
+    if batch < _SEQUENCE:
+        message = f"batch_tokens is {batch:g}, less than a sequence: give tokens, not sequences"
+        edges.append(Note("small-batch", "warning", message))
     line = {"peak": best["peak"], "steps": best["steps"], "warmup": warmup,
             "final": last * best["peak"], "decay": best["decay"]}  # fmt: skip
     if shape == "cosine":

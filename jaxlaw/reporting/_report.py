@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Unpack
@@ -108,6 +109,7 @@ def report(
     if not isinstance(result, FittedLaw) and (runs is not None or intervals is not None or reading):
         raise UsageError("runs and intervals belong to a fit; a study or a forecast has its own")
     result = _restated(result, level)
+    read = None if runs is None else runs_of(result, runs, reading)
     asked, notes = [result, *plans], list(result.notes)
     if isinstance(result, Study):
         lead = f"Fitted on parts of the runs, scored on the rest: {result.lines()[0]}"
@@ -119,7 +121,6 @@ def report(
         )
         heading, sections = f"{result.target.capitalize()} of new runs", _forecast(result)
     else:
-        read = None if runs is None else runs_of(result, runs, reading)
         heading = f"{result.law.name}: a scaling law of {result.source or 'runs'}"
         origin = result.origin()
         lead = f"{origin[0].upper()}{origin[1:]}"
@@ -129,7 +130,7 @@ def report(
     answers = []
     for k, plan in enumerate(plans, 1):
         name = plan.kind_name.capitalize() + f" ({k})" * (len(plans) > 1)
-        answers.append(Section(name, [*_picture(plan), *_shown(plan)]))
+        answers.append(Section(name, [*_picture(plan, read), *_shown(plan)]))
     known = [note_list(notes) if notes else element("p", "No warnings.")]
     # A study's ranking and a forecast's points are what was asked for.
     at = 0 if isinstance(result, FittedLaw) else 1
@@ -225,12 +226,15 @@ def _figure(
     return [element("figure", Html(f"{label} {box}>{rest}"), caption, class_="plot")]
 
 
-def _picture(result) -> list[Html]:
-    """The picture of a result, if it has one."""
+def _picture(result, runs: Runs | None = None) -> list[Html]:
+    """The picture of a result, if it has one; that of a mixture with runs of both losses."""
     if not _CAN_DRAW or not result.picture:  # whose look-up needs matplotlib, too
         return []
     alt = f"{result.headline}. The numbers are in the tables."
-    drawn = _figure(result.plot, alt, result.kind_name.capitalize())
+    draw = result.plot
+    if runs and result.kind_name == "mixture" and {"loss_d", "loss_g"} <= {*runs.table}:
+        draw = partial(draw, runs=runs)
+    drawn = _figure(draw, alt, result.kind_name.capitalize())
     return [element("div", *drawn, class_="main")]
 
 

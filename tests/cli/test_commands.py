@@ -276,6 +276,9 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(here, monkey
     monkeypatch.setattr("os.access", lambda *_: False)
     code, _, err = here("plan allocation fit.json --compute 1e21 --out plan.json")
     assert code == 2 and "that you can write" in err
+    monkeypatch.setattr("jaxlaw.simulate.demo", None)
+    code, _, err = here("demo")
+    assert code == 2 and "cannot write jaxlaw_demo.png" in err
 
 
 def test_an_ascii_stream_gets_a_question_mark(folder):
@@ -301,7 +304,7 @@ def test_help_and_completion_wait_for_neither_jax_nor_pandas(folder):
     )
     own = ["plan", "allocation", "--help"]  # of the second time on: kept with the programs
     first = subprocess.run([sys.executable, "-m", "jaxlaw", *own], capture_output=True, text=True)
-    for words in (["--help"], ["plan", "--help"], ["--version"], own):
+    for words in (["--help"], ["plan", "--help"], ["--version"], ["version"], own):
         run = subprocess.run(
             [sys.executable, "-c", script, *words], capture_output=True, text=True, cwd=folder
         )

@@ -38,6 +38,7 @@ def test_predict_broadcasts_and_takes_tables(chinchilla_fit):
     [
         ({"N": 1e9}, jl.UsageError, "input D is missing"),
         ({"N": 1e9, "D": 1e10, "d": 1}, jl.UsageError, "Did you mean 'D'"),
+        ({"compute": 1e23}, jl.UsageError, "plan allocation --compute"),
         ({"N": -1.0, "D": 1e10}, jl.DataError, "must be finite and positive"),
         ({"N": "many", "D": 1e10}, jl.DataError, "not numeric"),
         ({"N": np.nan, "D": 1e10}, jl.DataError, "must be finite and positive"),

@@ -295,6 +295,9 @@ def test_draws_may_never_come_back():
     low, high = found.interval["steps"]
     assert math.isfinite(low) and high == math.inf
     assert "draws-disagree" in {note.code for note in found.notes}
+    aside = bootstrap(PT, 30)
+    aside.params["B"] *= 1.05
+    assert "steps and rise does not contain" in str(turning_length(aside, near).notes)
 
 
 @pytest.mark.parametrize("options", [{"epsilon": 0.1}, {"decay": 1.0}])

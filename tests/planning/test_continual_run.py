@@ -73,6 +73,8 @@ def test_tokens_are_steps_of_a_batch():
     # Tokens that are no whole number of updates are not exceeded.
     odd = plan_of_truth(tokens=20e9 + 1.9e6, over={**ONE, "steps": (10_000, 10_000)})
     assert odd.tokens == 20e9
+    tiny = plan_of_truth(tokens=1e7, batch_tokens=512)  # sequences
+    assert "small-batch" in tiny.summary() and "small-batch" not in odd.summary()
 
 
 def test_the_trade_off_and_the_picture():
@@ -116,6 +118,14 @@ def test_draws_give_intervals():
     assert low < plan.loss_pt < high and {"replay", "loss_cpt", "weighted"} <= set(plan.interval)
     assert "replay 67.2% (90%: " in " ".join(plan.headline.split())
     assert {"loss_pt_low", "loss_pt_high", "replay_low"} <= set(plan.table)
+
+
+def test_no_resamples_give_no_intervals_of_fits():
+    covariance = {"L0": {"L0": 1e-4}}
+    errors = jl.fitting.StandardErrors(values={"L0": 0.01}, covariance=covariance, degrees=30)
+    fit, given = dataclasses.replace(as_fit(PT), standard_errors=errors), {**GIVEN, "over": ONE}
+    assert continual_run(fit, CPT, **given).interval
+    assert not continual_run(fit, CPT, n_resamples=0, **given).interval
 
 
 def test_how_far_a_setting_may_move_at_no_cost():

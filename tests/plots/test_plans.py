@@ -52,6 +52,11 @@ def test_little_domain_data(ax):
     assert f"r_d = {little.quantities['share']}" in " ".join(texts(ax))
     assert ax.lines[0].get_ydata().min() == pytest.approx(little.loss, abs=1e-5)
     assert named(ax) == ["50 M tokens", "1 B tokens"]
+    one, other = (t.get_window_extent() for t in ax.texts if "r_d" in t.get_text())
+    assert not one.overlaps(other)
+    for line in [each for each in ax.lines if len(each.get_xdata()) > 2]:
+        path = line.get_transform().transform_path(line.get_path())
+        assert not path.intersects_bbox(one) and not path.intersects_bbox(other)
 
 
 def test_contours_with_the_best_size(ax):
@@ -63,6 +68,10 @@ def test_contours_with_the_best_size(ax):
     assert planning.allocation(boot, budget).N == pytest.approx(N, rel=1e-9)
     pictures.isoloss(CONTINUAL, (1e19, 1e23), ax, color="#c05621", label="continual")
     assert sorted(named(ax)) == ["continual", "scratch"]
+    low, high = ax.get_ylim()
+    large = jl.FittedLaw("chinchilla", scattered().fit.params | {"A": 1e6})
+    least, most = pictures.isoloss(large, (1e19, 1e23), ax).get_ylim()
+    assert least == pytest.approx(low) and high < planning.allocation(large, 1e23).N < most
 
 
 def test_contours_of_a_fit_have_the_band_of_its_standard_errors(chinchilla_fit, ax):

@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import jaxlaw as jl
@@ -12,6 +13,7 @@ from jaxlaw import planning, simulate, uncertainty
 from jaxlaw.errors import UsageError
 from jaxlaw.notes import Note
 from tests.fixtures import command_files
+from tests.fixtures.drawn_laws import DOMAIN, GENERAL, drawn
 from tests.fixtures.studies import EVIL, a_profile, a_study
 
 pytest.importorskip("matplotlib")
@@ -110,6 +112,14 @@ def test_a_plan_is_shown_with_its_interval(draws, whole):
     plan = planning.allocation(draws, 1e21)
     rows = [row for row in Seen(whole).rows if row[0] == "N"]
     assert rows[0] == ["N", plan.quantities["N"].number, plan.quantities["N"].interval]
+
+
+def test_a_mixture_is_drawn_with_the_runs_of_both_losses():
+    size, fit = {"N": 2e9, "D": 9e9}, drawn(DOMAIN).fit
+    plan = planning.optimal_mixture(GENERAL, fit, start=2.8, at=size)
+    table = pd.DataFrame([size | {"r_d": 0.2, "loss_g": 2.6, "loss_d": 2.2}])
+    page = jl.report(fit, runs=table, plans=[plan], corpus="domain")
+    assert "black: runs of N = 2 B" in page
 
 
 @pytest.mark.full

@@ -80,8 +80,10 @@ def isoloss(
     ax, C = ax or new_axes(), np.geomspace(*computes, 121)
     before = ax.get_title()  # of another law on these axes
     best = frontier(fit, C, at=at, level=level).table
-    sizes = [best["N"].min() / 8, best["N"].max() * 8, *(ranges["N"] if known else ())]
-    N = np.geomspace(*(ax.get_ylim() if before else (min(sizes), max(sizes))), 160)
+    room, limits = (2, ax.get_ylim()) if before else (8, ())
+    sizes = [best["N"].min() / room, best["N"].max() * room, *limits]
+    sizes += ranges["N"] if known else ()
+    N = np.geomspace(min(sizes), max(sizes), 160)
     log_N, log_C = np.log(N * source.scale("N"))[:, None], np.log(C)
     with in_float64():
         log_D = np.asarray(jnp.vectorize(partial(log_tokens, cost))(log_N, log_C))
@@ -111,8 +113,10 @@ def isoloss(
         run = {"N": np.broadcast_to(N[:, None], tokens.shape), "D": tokens}
         outside = np.logical_or.reduce([*outside_range(ranges, source.joint, run).values()])
         if shaded := bool(outside.any()):
-            ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors=[FAINT],
-                        alpha=SHADE, zorder=0)  # fmt: skip
+            shade: dict[str, Any] = {"alpha": SHADE, "zorder": 0}
+            ax.contourf(C, N, outside.astype(float), levels=[0.5, 1.5], colors=[FAINT], **shade)
+            for end in (N[0], N[0] / 1e9), (N[-1], N[-1] * 1e9):  # seen if a second law goes there
+                ax.axhspan(*end, color=FAINT, linewidth=0, **shade)
     if runs is not None:
         observed = runs_for(source, runs).observations(source.law, free=()).inputs
         size, tokens = (observed[name] / source.units[name] for name in ("N", "D"))

@@ -12,7 +12,6 @@ from jaxlaw._axes import (
     FAINT,
     INK,
     RED,
-    VEIL,
     answer_below,
     curve,
     dots,
@@ -102,14 +101,12 @@ def limited_domain(plan: Answer, ax: Axes, *, color=BLUE) -> Axes:
         color: colour of the curve.
     """
     table = plan.points["curve"]
-    end = curve(ax, table, "share", "loss", color, plan.quantities["corpus_tokens"].number, 1.5)
-    if np.isfinite(plan.share):
-        best = plan.share, plan.loss
-        dots(ax, *best, color=[color], s=36, alpha=1, zorder=4)
-        write(ax, f"r_d = {plan.quantities['share']}", best, color=color, ha="right", va="top",
-              xytext=(4, -8), bbox=VEIL)  # fmt: skip
+    tokens = plan.quantities["corpus_tokens"].number
+    end = curve(ax, table, "share", "loss", color, tokens, 1.5)
     ax.margins(x=0.02, y=0.12)
     ax.set_xlim(right=1)
+    if np.isfinite(plan.share):
+        answer_below(ax, plan.share, plan.loss, f"r_d = {plan.quantities['share']}", color)
     said = {held_inputs(plan, "N"): True, f"band: {plan.level:.0%} of draws": "loss_low" in table}
     said["shaded: beyond the runs"] = "tried" in plan.facts and shade_outside(ax, *plan.tried)
     return finish(ax, "domain share r_d, all of the domain's tokens used", "domain loss (nats)",
