@@ -157,9 +157,9 @@ class Rows:
                 targets = np.repeat(np.log([loss for _, loss in made]), len(masks), axis=0)
                 problem = fit_problem(name, inputs | {"loss": made[0][1]})
                 many = {"targets": targets, "weights": np.tile(masks, (len(made), 1))}
-                starts, solved = self.starts(problem, 4096), 64
+                starts = self.starts(problem, 4096)
                 found, cold, seconds = timed(
-                    lambda: self.search(problem, starts, solved, **many),  # noqa: B023
+                    lambda: self.search(problem, starts, 64, **many),  # noqa: B023
                     1,
                 )
                 first, later, count = first + cold, later + seconds, count + len(found)
