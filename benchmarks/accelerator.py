@@ -1,8 +1,7 @@
 """Every promise on an accelerator, beside the CPU of the same machine and scipy there.
 
-    python benchmarks/accelerator.py               # under eight minutes; writes accelerator.md
-    python benchmarks/accelerator.py tick grid     # some rows, printed
-    python benchmarks/accelerator.py --child trial tick   # in this process, a thousandth of them
+    python benchmarks/accelerator.py               # under eight minutes
+    python benchmarks/accelerator.py tick grid     # some rows
 
 The rows run in a process of their own on the default device, then on the CPU, where the long ones
 take a sample of the starts or problems and are scaled; scipy takes a smaller sample still, on one
@@ -22,11 +21,8 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-PAGE = Path(__file__).with_name("accelerator.md")
 MARK = "row: "
-BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 
 
 def timed(call, repeats):
@@ -49,7 +45,7 @@ class Rows:
     """The rows of the table, a method each.
 
     Args:
-        size: ``whole``; ``small`` for the CPU; ``trial`` to see that every row runs to its end.
+        size: ``whole``; ``small`` for the CPU.
     """
 
     def __init__(self, size):
@@ -67,7 +63,7 @@ class Rows:
 
     def of(self, share):
         """How much of a row is done, if it is so much on the CPU."""
-        return {"whole": 1.0, "small": share, "trial": share / 1000}[self.size]
+        return 1.0 if self.size == "whole" else share
 
     def starts(self, problem, count):
         from jaxlaw.fitting import _starts
@@ -88,12 +84,11 @@ class Rows:
 
         import jaxlaw as jl
 
-        fewer, repeats = ({"n_starts": 64}, 1) if self.size == "trial" else ({}, 7)
         here = jax.default_backend()
         for name, runs in self.runs.items():
             for device in ("auto", here):  # auto is the CPU of the host
-                call = lambda: jl.fit(name, runs, device=device, **fewer)  # noqa: B023, E731
-                fit, first, seconds = timed(call, repeats)
+                call = lambda: jl.fit(name, runs, device=device)  # noqa: B023, E731
+                fit, first, seconds = timed(call, 7)
                 row = f"default fit of {name}" + ", device auto" * (device == "auto")
                 show(row, first, seconds, optimum=fit.objective)
 
@@ -131,7 +126,7 @@ class Rows:
     def multistart(self):
         problem = self.problems["chinchilla"]
         for count in (4_500, 100_000):
-            share = self.of(0.1 if count > 4_500 else 1.0)
+            share = self.of(0.1) if count > 4_500 else 1.0
             first = self.starts(problem, int(count * share))
             found, cold, seconds = timed(lambda: self.search(problem, first), 3)  # noqa: B023
             show(f"{count:,} starts of chinchilla, all solved", cold, seconds, share,
@@ -151,25 +146,20 @@ class Rows:
     def study(self):
         import numpy as np
         from multistart import fit_problem
-        from scale import domains
+        from scale import domains, held_out_pairs
 
         names = ("dcpt-l1", "dcpt-l2", "dcpt", "dcpt-l4", "dcpt-l5")
         names = names if self.size == "whole" else ("dcpt",)
         first, later, count = 0.0, 0.0, 0
         for name in names:
             for _, inputs, made in domains():
-                shares = np.unique(inputs["r"])
-                held = [(a, b) for i, a in enumerate(shares) for b in shares[i + 1 :]]
-                masks = np.stack([~np.isin(inputs["r"], pair) for pair in held]).astype(float)
-                targets = np.repeat(np.log([loss for _, loss in made]), len(held), axis=0)
+                masks = held_out_pairs(inputs)
+                targets = np.repeat(np.log([loss for _, loss in made]), len(masks), axis=0)
                 problem = fit_problem(name, inputs | {"loss": made[0][1]})
                 many = {"targets": targets, "weights": np.tile(masks, (len(made), 1))}
-                starts, solved = self.starts(problem, 4096), 64
-                if self.size == "trial":
-                    many = {name: rows[:2] for name, rows in many.items()}
-                    starts, solved = starts[:64], 4
+                starts = self.starts(problem, 4096)
                 found, cold, seconds = timed(
-                    lambda: self.search(problem, starts, solved, **many),  # noqa: B023
+                    lambda: self.search(problem, starts, 64, **many),  # noqa: B023
                     1,
                 )
                 first, later, count = first + cold, later + seconds, count + len(found)
@@ -183,7 +173,7 @@ class Rows:
 
         runs, problem = self.runs["chinchilla"], self.problems["chinchilla"]
         for count in (4_000, 100_000):
-            share = self.of(0.04 if count > 4_000 else 1.0)
+            share = self.of(0.04) if count > 4_000 else 1.0
             rows = len(runs)
             drawn = np.random.default_rng(0).multinomial(
                 rows, np.full(rows, 1 / rows), size=int(count * share)
@@ -195,9 +185,8 @@ class Rows:
             )
             show(f"{count:,} resamples of chinchilla, 8 of 64 starts solved", cold, seconds, share,
                  optimum=float(np.median(found[:4000])))  # fmt: skip
-        count = max(100, int(4000 * self.of(1.0)))
-        _, cold, seconds = timed(lambda: jl.bootstrap("chinchilla", runs, n_resamples=count), 1)
-        show("jaxlaw.bootstrap of 4,000", cold, seconds, count / 4000)
+        _, cold, seconds = timed(lambda: jl.bootstrap("chinchilla", runs, n_resamples=4000), 1)
+        show("jaxlaw.bootstrap of 4,000", cold, seconds)
 
     def areas(self):
         import jax
@@ -209,7 +198,7 @@ class Rows:
         at = np.arange(1, 101) * 1000
         for kind, passes in ((jnp.float32, 1), (jnp.float32, 3), (jnp.float64, 1)):
             count = 10_000 if kind == jnp.float32 else 5_000
-            several = max(1, int(count * self.of(0.01)))
+            several = int(count * self.of(0.01))
             share = several / count
             lr = jax.random.uniform(jax.random.key(0), (several, 100_000), kind, 1e-5, 1e-3)
             add, copied = jax.jit(lambda x: x + 1), 2 * lr.nbytes
@@ -231,7 +220,7 @@ class Rows:
 
         from jaxlaw.fitting import _engine
 
-        problem, count = self.problems["dcpt"], max(64, int(2**18 * self.of(1 / 64)))
+        problem, count = self.problems["dcpt"], int(2**18 * self.of(1 / 64))
         starts = self.starts(problem, count)
         best = {}
         for kind in (np.float64, np.float32):
@@ -259,7 +248,6 @@ class Rows:
             return
         problem = self.problems["dcpt"]
         first = problem.coordinates_of_starts(_starts.grid_of(problem.model.law, problem.means))
-        first = first[:: 10_000 if self.size == "trial" else 1]
         short = self.newton._replace(settings=self.newton.settings._replace(max_iterations=2))
         _, cold, _ = timed(
             lambda: self.search(problem, first, False, short, weights=np.ones((36, 540))), 0
@@ -271,8 +259,7 @@ class Rows:
         """Milliseconds of a start by scipy's L-BFGS-B on one core; only beside the CPU."""
         if self.size == "whole":
             return
-        from multistart import case_of, numpy_chinchilla, numpy_dcpt
-        from scale import scipy_ms
+        from multistart import DELTA, case_of, numpy_chinchilla, numpy_dcpt, scipy_loop
 
         from jaxlaw.fitting import _starts
 
@@ -280,11 +267,12 @@ class Rows:
             ("chinchilla", numpy_chinchilla, 200),
             ("dcpt", numpy_dcpt, 40),
         ):
-            count = max(2, int(count * self.of(1.0)))
             case = case_of(name, self.runs[name], function)
-            natural = _starts.sobol(case.law, 1024, 0)
-            ms, values = scipy_ms(case, natural, count)
-            show(f"scipy, one start of {name}", ms / 1e3, ms / 1e3, optimum=float(values.min()))
+            first = case.coordinates(_starts.sobol(case.law, count, 0))
+            function = function(case.problem)
+            values, _, seconds = timed(lambda: scipy_loop(case, function, first), 0)  # noqa: B023
+            show(f"scipy, one start of {name}", seconds / count, seconds / count,
+                 optimum=float(values.min()) * DELTA)  # fmt: skip
 
 
 ROWS = [name for name, method in vars(Rows).items() if callable(method) and name[0] != "_"]
@@ -356,12 +344,7 @@ def main():
     chosen = sys.argv[1:] or ROWS
     begun = time.perf_counter()
     device, beside = run(None, chosen), run("cpu", chosen, "small")
-    table = page(f"{time.perf_counter() - begun:.0f} s in all", device, beside)
-    print(table)
-    if chosen == ROWS:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        after = rest.partition(END)[2]
-        PAGE.write_text(f"{before}{BEGIN}\n\n{table}\n{END}{after}")
+    print(page(f"{time.perf_counter() - begun:.0f} s in all", device, beside))
 
 
 if __name__ == "__main__":

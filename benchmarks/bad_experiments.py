@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import slimpajama
 
 import jaxlaw as jl
 from jaxlaw import simulate
@@ -306,50 +307,42 @@ def show(found):
 # ---------------------------------------------------------------------------- real runs
 
 
+PARAMS = {"N": "params", "D": "tokens"}
+BATCHES = {"N": "non_embedding_param_size", "D": "data_size", "loss": "lm_loss"}
+REPEATED = PARAMS | {"U": "unique_tokens"}
+LOSSES = PARAMS | {"loss": "c4_val_loss"}
+#: Name, law, file, columns and condition of public runs.
+REAL = (
+    ("chinchilla points", "chinchilla", "chinchilla_points", {"N": "n_params", "D": "n_tokens"},
+     "excluded_in_paper_fit == 0"),
+    ("farseer", "chinchilla", "farseer", {}, "split == 'train'"),
+    ("farseer", "farseer", "farseer", {}, "split == 'train'"),
+    ("loss to loss, six corpora at once", "chinchilla", "loss_to_loss", LOSSES, "split == 'sweep'"),
+    ("step law, all rates and batches", "chinchilla", "step_law_dense", {}, None),
+    ("rates and batches", "chinchilla", "lr_bsz", BATCHES, None),
+    ("optima of rate and batch", "chinchilla", "lr_batch_optima", {}, None),
+    ("repeated tokens", "repetition", "data_constrained", REPEATED, None),
+    ("one epoch", "chinchilla", "data_constrained", PARAMS, "tokens <= unique_tokens"),
+    ("OLMo ladder", "chinchilla", "olmo_ladder", {"loss": "loss_c4_en"}, "D > 5 * N"),
+)  # fmt: skip
+
+
 def real():
     """(name, law, runs) of public experiments with N and D, each as a user would read it."""
     folder = Path(os.environ["JAXLAW_DATA"])
-    names = {"N": "n_params", "D": "n_tokens"}
-    points = folder / "chinchilla_points.csv"
-    kept = "excluded_in_paper_fit == 0"
-    yield "chinchilla points", "chinchilla", jl.read_runs(points, names, where=kept)
-    isoflops = pd.read_csv(folder / "isoflops.csv")
-    for name, part in isoflops[~isoflops["outlier"].astype(bool)].groupby("experiment"):
-        yield f"isoFLOPs, {name}", "chinchilla", jl.read_runs(part, {"N": "params", "D": "tokens"})
-    for law in ("chinchilla", "farseer"):
-        runs = jl.read_runs(folder / "farseer.csv", where="split == 'train'")
-        yield "farseer", law, runs
-    corpora = pd.read_csv(folder / "loss_to_loss.csv").query("split == 'sweep'")
-    columns = {"N": "params", "D": "tokens", "loss": "c4_val_loss"}
-    for name, part in corpora.groupby("data"):
-        yield f"loss to loss, {name}", "chinchilla", jl.read_runs(part, columns)
-    yield "loss to loss, six corpora at once", "chinchilla", jl.read_runs(corpora, columns)
-    yield "step law, all rates and batches", "chinchilla", folder / "step_law_dense.csv"
+    for name, law, file, columns, where in REAL:
+        yield name, law, jl.read_runs(folder / f"{file}.csv", columns, where=where)
+    for file, by, columns, where in (
+        ("isoflops", "experiment", PARAMS, "outlier == False"),
+        ("loss_to_loss", "data", LOSSES, "split == 'sweep'"),
+    ):
+        for name, part in pd.read_csv(folder / f"{file}.csv").query(where).groupby(by):
+            yield f"{file}, {name}", "chinchilla", jl.read_runs(part, columns)
     steps = pd.read_csv(folder / "step_law_dense.csv")
     best = steps.loc[steps.groupby(["N", "D"])["loss"].idxmin()]
     yield "step law, best rate and batch", "chinchilla", best
-    columns = {"N": "non_embedding_param_size", "D": "data_size", "loss": "lm_loss"}
-    yield "rates and batches", "chinchilla", jl.read_runs(folder / "lr_bsz.csv", columns)
-    optima = pd.read_csv(folder / "lr_batch_optima.csv")
-    yield "optima of rate and batch", "chinchilla", optima
-    columns = {"N": "params", "D": "tokens"}
-    repeated = columns | {"U": "unique_tokens"}
-    yield "repeated tokens", "repetition", jl.read_runs(folder / "data_constrained.csv", repeated)
-    once = pd.read_csv(folder / "data_constrained.csv").query("tokens <= unique_tokens")
-    yield "repeated tokens, one epoch", "chinchilla", jl.read_runs(once, columns)
-    yield (
-        "OLMo ladder",
-        "chinchilla",
-        jl.read_runs(folder / "olmo_ladder.csv", {"loss": "loss_c4_en"}, where="D > 5 * N"),
-    )
-    mixtures = pd.read_csv(folder / "slimpajama_mixtures.csv")
     for name in ("arxiv", "c4"):
-        share, loss = f"weight_{name}", f"{name}_loss"
-        if loss in mixtures:
-            part = mixtures.dropna(subset=[loss])
-            columns = names | {"r": share, "loss": loss}
-            runs = jl.read_runs(part, columns, {"N": 1, "D": 1})
-            yield f"mixtures, {name}", "dcpt", runs
+        yield f"mixtures, {name}", "dcpt", slimpajama.read(name)
 
 
 def main():

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize_scalar
 
 import jaxlaw as jl
 from jaxlaw.schedules import Schedule
@@ -154,14 +153,13 @@ def mixing_law(table: pd.DataFrame, r: float) -> float:
     """L = c + k·exp(b·r) by least squares, asked for at r."""
     shares, loss = table["r"].to_numpy(), table["loss"].to_numpy()
 
-    def solved(b: float) -> tuple[np.ndarray, float]:
+    def solved(b: float) -> tuple[float, np.ndarray]:
         columns = np.stack([np.ones_like(shares), np.exp(b * shares)], axis=1)
         result = np.linalg.lstsq(columns, loss)[0]
-        return result, float(np.sum((columns @ result - loss) ** 2))
+        return float(np.sum((columns @ result - loss) ** 2)), result
 
-    near = min((b for b in np.arange(-19.99, 20, 0.02)), key=lambda b: solved(b)[1])
-    b = minimize_scalar(lambda b: solved(b)[1], bounds=(near - 0.02, near + 0.02)).x
-    c, k = solved(b)[0]
+    b = min(np.arange(-19.999, 20, 0.002), key=lambda b: solved(b)[0])
+    c, k = solved(b)[1]
     return c + k * np.exp(b * r)
 
 

@@ -8,17 +8,12 @@
 - ``conflict``: a ladder whose floor falls with compute, with the prior and without.
 - ``optima``: best sizes at isoFLOP budgets beyond the runs, each source left out of the prior.
 - ``continual``: runs of two corpora in a mixture, forecast to twice their length.
-- ``seconds``: CPU seconds of a first forecast with an empty cache, of another size after it, warm.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import os
-import subprocess
-import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -265,29 +260,7 @@ def continual() -> None:
               f"{len(later)}, half-width {half:.2%}")  # fmt: skip
 
 
-TIMED = """
-import time
-start = time.process_time()
-import jaxlaw as jl
-table = jl.simulate.experiment("chinchilla", noise=0.005).table
-begun = time.process_time()
-for n in (20, 20, 30, 240, 240):
-    runs = table.sample(n, random_state=n)
-    again = time.process_time()
-    jl.forecast(runs, at={"N": 1e10, "D": 4e11})
-    print(f"{n} runs: {time.process_time() - again:.2f} CPU s")
-print(f"importing and simulating: {begun - start:.2f} CPU s")
-"""
-
-
-def seconds() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-c", TIMED], check=True,
-                       env=os.environ | {"JAXLAW_CACHE": folder})  # fmt: skip
-
-
-PARTS = {"noisy": noisy, "conflict": conflict, "optima": optima, "continual": continual,
-         "seconds": seconds}  # fmt: skip
+PARTS = {"noisy": noisy, "conflict": conflict, "optima": optima, "continual": continual}
 
 
 def main() -> None:

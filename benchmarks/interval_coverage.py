@@ -1,15 +1,14 @@
 """How often 95 % intervals hold the truth: settings × seeds of simulated experiments.
 
     python benchmarks/interval_coverage.py [chinchilla] [dcpt] [curves] [small] [plans]
-        [--seeds 200] [--resamples 200] [--noise normal,heavy,growing,shared]
-        [--ways case,wild] [--designs "ten rows"]
+        [--seeds 200] [--resamples 200]
 
 Every seed is an experiment of the paper's design with noise of its own. All resamples of all seeds
 are one batch: 200 seeds × 200 resamples are 40,000 fits by one call. A share of 95 % over 200 seeds
 has a standard error of 1.5 %. ``small`` are the designs of small budgets: ten rows, 30, isoFLOP
-curves of 35, a grid of 144, and six runs of 20 checkpoints; resamples there go on from the fit they
-are made of, without a search. ``plans`` are those designs by the draws of a covariance, as plans
-take them, beside draws that are normal in the parameters, as those of its file are.
+curves of 35, a grid of 144, and six runs of 20 checkpoints. ``plans`` are those designs by the
+draws of a covariance, as plans take them, beside draws that are normal in the parameters, as those
+of its file are.
 """
 
 import argparse
@@ -22,11 +21,8 @@ import numpy as np
 
 import jaxlaw as jl
 from jaxlaw import simulate
-from jaxlaw.fitting._engine import solve
-from jaxlaw.fitting._fit_many import Refits, fit_many
-from jaxlaw.fitting._objective import scale_on_host
+from jaxlaw.fitting._fit_many import fit_many
 from jaxlaw.fitting._options import FitOptions
-from jaxlaw.fitting.solvers import SOLVERS
 from jaxlaw.uncertainty import _bootstrap as bootstrapping
 from jaxlaw.uncertainty._fit_problem import fit_with_data
 from jaxlaw.uncertainty._groups import group_numbers
@@ -39,48 +35,6 @@ POINTS = {
     "chinchilla": {"N": np.array([1e9, 1e11]), "D": np.array([2e10, 2e12])},
     "dcpt": {"N": np.array([1.8, 7.0]), "D": np.array([1.5, 10.0]), "r": np.array([0.4, 0.15])},
 }
-
-
-def refit_near(refits: Refits, weights: np.ndarray, targets: np.ndarray) -> Refits:
-    """Fit every refit again to other targets, from its optimum: quick, and without evidence.
-
-    Each is solved from its own optimum and from that of another refit, in case the best optimum
-    is another one; there is no screening and no polishing by L-BFGS.
-
-    Args:
-        refits: what :func:`fit_many` returned for P refits.
-        weights: (P, n), of the refits.
-        targets: (P, R, n).
-
-    Returns:
-        :class:`Refits` of P·R refits, those of the first one first; nothing in ``agreeing``.
-    """
-    count, draws, points = targets.shape
-    with jax.enable_x64(True):
-        problem = refits.problem
-        fields = problem.many(
-            weights=np.repeat(weights, draws, axis=0),
-            targets=targets.reshape(-1, points),
-        )
-        number = np.repeat(np.arange(count), draws)
-        other = (number + 1 + np.tile(np.arange(draws), count) % max(count - 1, 1)) % count
-        starts = np.stack([refits.coordinates[number], refits.coordinates[other]], axis=1)
-        problems = problem.data._replace(**fields)
-        lanes = solve(SOLVERS["newton"], problem.model, problems, starts, frozenset(fields))
-        values = np.where(np.isfinite(lanes.value), lanes.value, np.inf)
-        best = values.argmin(axis=1)
-        each = np.arange(len(best))
-        coordinates = lanes.coordinates[each, best]
-        return Refits(
-            problem=problem,
-            params=problem.params(coordinates),
-            coordinates=coordinates,
-            objective=values[each, best] * scale_on_host(problem.data),
-            status=lanes.status[each, best],
-            agreement=np.full(len(best), np.nan),
-            agreeing=(),
-            n_solved=np.full(len(best), starts.shape[1]),
-        )
 
 
 def curves_of(table):
@@ -163,7 +117,7 @@ def quantities(law, params):
 
 
 def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
-    """method → quantity → (seeds, 2) ends; ``solved`` starts each, or 0 to go on from the fit."""
+    """method → quantity → (seeds, 2) ends; ``solved`` starts each."""
     law = fits[0].law
     weights, others, degrees = [], [], []
     for k, fit in enumerate(fits):
@@ -178,22 +132,9 @@ def by_bootstrap(fits, table, targets, kind, groups, resamples, solved):
         others.append(np.tile(targets[k], (resamples, 1)) if target is None else target)
     begun = time.perf_counter()
     weights, others = np.concatenate(weights), np.concatenate(others)
-    if solved:
-        options = dataclasses.replace(SILENT, n_starts=32, n_local=solved)
-        refits = fit_many(law, seen, weights, others, options,
-                         extra_starts=np.array([list(fits[0].params.values())]))  # fmt: skip
-    else:
-        at = np.array([list(fit.params.values()) for fit in fits]).repeat(resamples, axis=0)
-        start = fit_many(
-            law,
-            seen,
-            targets=targets[:1],
-            options=dataclasses.replace(SILENT, n_starts=1, n_local=1),
-        )
-        with jax.enable_x64(True):
-            placed = start.problem.coordinates(dict(zip(fits[0].params, at.T, strict=True)))
-        start = dataclasses.replace(start, coordinates=placed)
-        refits = refit_near(start, weights, others[:, None])
+    options = dataclasses.replace(SILENT, n_starts=32, n_local=solved)
+    refits = fit_many(law, seen, weights, others, options,
+                     extra_starts=np.array([list(fits[0].params.values())]))  # fmt: skip
     seconds = time.perf_counter() - begun
     draws = quantities(law, {k: v.reshape(len(fits), -1) for k, v in refits.params.items()})
     each = [quantities(law, {k: np.asarray(v) for k, v in fit.params.items()}) for fit in fits]
@@ -309,25 +250,14 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def listed(text):
-    return text.split(",")
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("which", nargs="*", default=[*SETTINGS, "small"])
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--resamples", type=int, default=200)
-    parser.add_argument("--noise", type=listed, help="these kinds only")
-    parser.add_argument("--ways", type=listed, help="these ways only, by their first word")
-    parser.add_argument("--designs", type=listed, help="these of the small designs only")
     arguments = parser.parse_args()
     for title, (inputs, kind, ways) in SMALL.items() if "small" in arguments.which else ():
-        if arguments.designs is None or any(title.startswith(one) for one in arguments.designs):
-            ways = [way for way in ways if not arguments.ways or way.split()[0] in arguments.ways]
-            setting(
-                "chinchilla", kind, ways, arguments.seeds, arguments.resamples, 0, inputs, title
-            )
+        setting("chinchilla", kind, ways, arguments.seeds, arguments.resamples, 2, inputs, title)
     if "plans" in arguments.which:
         print(
             "| design | by | within | beyond | best loss | best size |\n|---|---|---|---|---|---|"
@@ -338,9 +268,6 @@ def main():
         if which in ("small", "plans"):
             continue
         for name, kind, ways, solved in SETTINGS[which]:
-            if arguments.noise and kind not in arguments.noise:
-                continue
-            ways = [way for way in ways if not arguments.ways or way.split()[0] in arguments.ways]
             setting(name, kind, ways, arguments.seeds, arguments.resamples, solved)
 
 

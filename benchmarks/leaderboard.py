@@ -137,34 +137,19 @@ def forecast_of(
     )
 
 
-def size_and_data(
-    about: dict[str, Any], split: dict[str, str], folder: Path, more: list[Any]
-) -> Row:
-    """Laws of N and D, of N, D and U, or of N and experts, beyond the runs they are fitted to."""
+def of_runs(about: dict[str, Any], split: dict[str, str], folder: Path, more: list[Any]) -> Row:
+    """Laws of the inputs of single runs, beyond those that they are fitted to."""
     table = table_of(about, folder)
     fitted, held = (table.query(split[end], engine="python") for end in ("fit", "score"))
     if not len(fitted) or not len(held):
         sys.exit(f"{about['title']}: '{split['name']}' leaves no rows on one end")
-    names = [name for name in COLUMNS[about["laws"]] if name != FORECAST]
-    more = [law for law in more if {*law.input_names} <= {*about["columns"]}]
-    laws = [*map(jl.laws.get, names), *more]
-    cells = {law.name: scored(law, fitted, held, {}) for law in laws}
-    inputs = list(dict.fromkeys(name for law in laws for name in law.input_names))
-    cells[FORECAST] = forecast_of(fitted, held, about, inputs, laws[0].target)
-    return Row(
-        about["title"], split["name"], len(fitted), len(held), cells, split.get("published", "")
-    )
-
-
-def other_inputs(
-    about: dict[str, Any], split: dict[str, str], folder: Path, more: list[Any]
-) -> Row:  # fmt: skip
-    """Laws of learning rate and batch, or of the vocabulary, beside laws without these inputs."""
-    table = table_of(about, folder)
-    fitted, held = (table.query(split[end], engine="python") for end in ("fit", "score"))
-    laws = {name: jl.laws.get(OF_COLUMN.get(name, name)) for name in COLUMNS[about["laws"]]}
+    names = COLUMNS[about["laws"]]
+    laws = {name: jl.laws.get(OF_COLUMN.get(name, name)) for name in names if name != FORECAST}
     laws |= {law.name: law for law in more if {*law.input_names, law.target} <= {*table}}
     cells = {name: scored(law, fitted, held, FIXED.get(name, {})) for name, law in laws.items()}
+    if FORECAST in names:
+        inputs = list(dict.fromkeys(name for law in laws.values() for name in law.input_names))
+        cells[FORECAST] = forecast_of(fitted, held, about, inputs, laws[names[0]].target)
     return Row(
         about["title"], split["name"], len(fitted), len(held), cells, split.get("published", "")
     )
@@ -248,9 +233,7 @@ def law_of_shares(name: str, shares: list[str], scale: bool = False) -> Any:
 
 
 SCORERS = {
-    "size and data": size_and_data, "repetition": size_and_data, "experts": size_and_data,
-    "schedules": schedules,
-    "mixtures": mixtures, "settings": other_inputs, "vocabularies": other_inputs,
+    **dict.fromkeys(COLUMNS, of_runs), "schedules": schedules, "mixtures": mixtures,
 }  # fmt: skip
 
 

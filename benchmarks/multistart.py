@@ -10,8 +10,6 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # scipy's L-BFGS-B is lost otherwise
 
 import dataclasses
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,19 +120,13 @@ def case_of(name: str, runs: Any, numpy_of: Callable[[Any], Any]) -> Case:
     return Case(plain.model.law, plain, numpy_of, low, high)
 
 
-def scipy_loop(case, function, first, repeats=1):
-    """L-BFGS-B from every start, tolerances at the floor of float64."""
+def scipy_loop(case, function, first):
+    """Objectives that L-BFGS-B ends at from every start, tolerances at the floor of float64."""
     bounds = list(zip(case.low, case.high, strict=True))
     options = {"maxiter": 5000, "maxfun": 10000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 10}
-    seconds = []
-    for _ in range(repeats):
-        begun, values, calls = time.perf_counter(), [], 0
-        with np.errstate(all="ignore"):
-            for start in first:
-                result = minimize(
-                    function, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-                )
-                values.append(result.fun if np.isfinite(result.fun) else np.inf)
-                calls += result.nfev
-        seconds.append(time.perf_counter() - begun)
-    return np.array(values), statistics.median(seconds), calls / len(first)
+    with np.errstate(all="ignore"):
+        found = [
+            minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+            for start in first
+        ]
+    return np.array([one.fun if np.isfinite(one.fun) else np.inf for one in found])

@@ -94,7 +94,7 @@ def by_scipy(case: Case, weights: np.ndarray, first: np.ndarray) -> Callable[[],
 
     def solve() -> np.ndarray:
         lanes = zip(functions, first, strict=True)
-        return np.concatenate([scipy_loop(case, one, [at])[0] for one, at in lanes])
+        return np.concatenate([scipy_loop(case, one, [at]) for one, at in lanes])
 
     return solve
 

@@ -1,17 +1,14 @@
-"""Many problems and many starts: bootstrap, the paper's whole grid, a whole study, memory.
+"""Many problems and many starts: a whole study, and memory.
 
-    python benchmarks/scale.py [bootstrap] [related] [grid] [study] [memory]   # all: half an hour
+    python benchmarks/scale.py [study] [memory]
 
-scipy is L-BFGS-B with a hand-written numpy gradient, one BLAS thread, in a loop, on the same
-objective and data; it is timed on a sample of the starts. Optima count as the same within 1e-8,
-relative. Times include everything but compiling.
+Optima count as the same within 1e-8, relative. Times include everything but compiling.
 """
 
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import contextlib
 import resource
 import sys
 import time
@@ -19,25 +16,14 @@ from functools import partial
 
 import jax
 import numpy as np
-from multistart import (
-    AGREE,
-    DELTA,
-    NEWTON,
-    case_of,
-    chinchilla_runs,
-    fit_problem,
-    numpy_chinchilla,
-    numpy_dcpt,
-    scipy_loop,
-)
+from multistart import AGREE, DELTA, NEWTON, fit_problem
 
 import jaxlaw as jl
 from jaxlaw import laws, simulate
-from jaxlaw.fitting import _multistart as search, _starts as starts
+from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._checkpoint import Work
 from jaxlaw.fitting._fit_many import fit_many
-from jaxlaw.fitting._multistart import OWN_STARTS, Batch, find_optima
-from jaxlaw.fitting._objective import scale_on_host
+from jaxlaw.fitting._multistart import Batch, find_optima
 from jaxlaw.fitting._options import FitOptions
 from jaxlaw.validation._cross_validate import _OWN_STARTS
 
@@ -45,66 +31,10 @@ SILENT = Work(progress=False)
 CHECKED = 2  # problems of each corpus whose starts are all solved, to compare
 
 
-def scipy_ms(case, natural, count):
-    """Milliseconds a start, and the objectives of a sample of starts."""
-    picked = np.random.default_rng(1).permutation(len(natural))[:count]
-    first = case.coordinates(natural[picked])
-    values, seconds, _ = scipy_loop(case, case.numpy_of(case.problem), first)
-    return seconds / len(picked) * 1e3, values * DELTA
-
-
 def timed(call):
     begun = time.perf_counter()
     result = call()
     return result, time.perf_counter() - begun
-
-
-def bootstrap(resamples=4000, solved=8, tried=64):
-    """Case bootstrap of chinchilla, each resample from several starts."""
-    runs, kind = chinchilla_runs()
-    p = fit_problem("chinchilla", runs)
-    n = len(runs)
-    weights = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=resamples)
-    batch = Batch(p.model, p.data._replace(weight=weights.astype(float)), frozenset({"weight"}))
-    natural = starts.sobol(p.model.law, tried, 0)
-    first = p.coordinates_of_starts(natural)
-
-    def call():
-        return find_optima(NEWTON, batch, first, solved, SILENT)
-
-    call()
-    found, seconds = timed(call)
-    ms, _ = scipy_ms(case_of("chinchilla", runs, numpy_chinchilla), natural, 200)
-    values = p.params(np.stack([one.coordinates for one in found]))
-    agree = np.array([one.agreement for one in found])
-    print(f"\n## Bootstrap: chinchilla, {kind}, {n} points, {resamples} resamples\n")
-    whole = ms * solved * resamples / 1e3
-    print(f"{tried} starts tried and {solved} solved for each: {seconds:.1f} s. scipy, {solved} "
-          f"starts each, {ms:.2f} ms a start: {whole:.0f} s, ratio **{whole / seconds:.0f}**. "
-          f"All starts of a resample at its best optimum in {np.mean(agree == 1):.1%} of them, "
-          f"half in {np.mean(agree >= 0.5):.1%}.")  # fmt: skip
-    print("\n| | standard error | 95 % interval |\n|---|---|---|")
-    for name, value in values.items():
-        low, high = np.percentile(value, [2.5, 97.5])
-        print(f"| {name} | {value.std():.4g} | {low:.4g}, {high:.4g} |")
-
-
-def grid():
-    """Every start of the paper's dcpt grid."""
-    table = simulate.experiment("dcpt").table
-    p = fit_problem("dcpt", table)
-    natural = starts.grid_of(p.model.law, p.means)
-    first = p.coordinates_of_starts(natural)
-    batch = Batch(p.model, p.data)
-    find_optima(NEWTON, batch, first[:8192], work=SILENT)
-    (found,), seconds = timed(lambda: find_optima(NEWTON, batch, first, work=SILENT))
-    ms, values = scipy_ms(case_of("dcpt", table, numpy_dcpt), natural, 100)
-    best = min(values.min(), found.objective * DELTA)
-    print(f"\n## The paper's grid: dcpt, {len(table)} points, {len(natural)} starts\n")
-    print(f"jaxlaw {seconds:.0f} s, {seconds / len(natural) * 1e3:.2f} ms a start, "
-          f"{found.agreement:.1%} at the best optimum ({found.objective * DELTA:.10g}); scipy "
-          f"{ms:.1f} ms a start (100 of them), {np.mean(values <= best * (1 + AGREE)):.1%} at it: "
-          f"ratio **{ms * len(natural) / 1e3 / seconds:.0f}**.")  # fmt: skip
 
 
 def domains(**changed):
@@ -191,93 +121,6 @@ def study():
     print(f"\n{same} of {checked} checked are no worse.")
 
 
-def related(versions=24, tried=1024, rows=120):
-    """Versions of a data set whose optimum lies elsewhere: how many the search notices."""
-    print("\n## Versions whose optimum lies elsewhere than that of their data set\n")
-    print("| law | versions | searched as | elsewhere | noticed | long way | worse than all starts "
-          "solved | by at most |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
-    ways = {
-        "resamples": (OWN_STARTS, FitOptions(n_starts=64, n_local=8, progress=False)),
-        "folds": (_OWN_STARTS, FitOptions(progress=False)),
-    }
-    for name in ("chinchilla", "kaplan", "dcpt", "dcpt-l2"):
-        law = laws.get(name)
-        for kind, (seen, fields) in planted(name, versions, rows).items():
-            reference = None
-            for way, (few, options) in ways.items():
-                with near_optima() as near:
-                    found = fit_many(law, seen, **fields, options=options, n_own_starts=few)
-                if reference is None:
-                    p = found.problem
-                    own = dict(fields)
-                    if "targets" in own:
-                        own["targets"] = p.transformed(own["targets"])
-                    own = p.many(**own)
-                    task = Batch(p.model, p.data._replace(**own), frozenset(own))
-                    first = p.coordinates_of_starts(starts.sobol(law, tried, 0))
-                    whole = find_optima(NEWTON, task, first, False, SILENT)
-                    scale = float(scale_on_host(p.data))
-                    reference = np.array([one.objective for one in whole]) * scale
-                near = near[0] * scale
-                best = np.minimum.reduce([reference, near, found.objective])
-                elsewhere = near > best * (1 + AGREE)
-                noticed = found.n_solved > few
-                worse = found.objective / best - 1
-                print(f"| {name} | {kind} | {way} | {elsewhere.sum()} of {versions} "
-                      f"| {(noticed & elsewhere).sum()} of {elsewhere.sum()} "
-                      f"| {noticed.sum()} of {versions} | {(worse > AGREE).sum()} of {versions} "
-                      f"| {max(worse.max(), 0):.1e} |", flush=True)  # fmt: skip
-
-
-def planted(name, versions, rows):
-    """Kinds of versions of simulated runs: (observations, fields of the versions) by name."""
-    draw = np.random.default_rng(0)
-    law, experiment = laws.get(name), simulate.experiment(name)
-    table = experiment.table.sample(min(rows, len(experiment.table)), random_state=0)
-    inputs = {spec.name: table[spec.name].to_numpy() for spec in law.inputs}
-
-    def losses(spread, seed):
-        other = {k: v * np.exp(draw.normal(0, spread)) for k, v in experiment.truth.items()}
-        return simulate.simulate_runs(law, other, inputs, noise=0.004, seed=seed)["loss"].to_numpy()
-
-    n, own = len(table), losses(0.0, 0)
-    mixed = np.where(np.arange(n) % 5 < 3, own, losses(0.3, 1))
-    chance = np.where(np.arange(n) % 5 < 3, 1.0, 3.0)
-
-    def observations(loss):
-        return jl.read_runs(table.assign(loss=loss)).observations(law)
-
-    def resampled(chance):
-        return draw.multinomial(n, chance / chance.sum(), size=versions).astype(float)
-
-    others = np.stack([losses(0.5, 2 + k) for k in range(versions)])
-    return {
-        "resamples": (observations(own), {"weights": resampled(np.ones(n))}),
-        "each of another truth": (observations(own), {"targets": others}),
-        "two truths, 3:2 in the data set, 1:2 in the versions": (
-            observations(mixed), {"weights": resampled(chance)},
-        ),
-    }  # fmt: skip
-
-
-@contextlib.contextmanager
-def near_optima():
-    """The scaled objectives that versions come to from the optima of their data set alone."""
-    found, solve = [], search._solve
-
-    def kept(method, task, points, work, stage=None, *shape):
-        solved = solve(method, task, points, work, stage, *shape)
-        if stage.startswith("near-"):
-            found.append(solved.value.min(axis=1))
-        return solved
-
-    search._solve = kept
-    try:
-        yield found
-    finally:
-        search._solve = solve
-
-
 def memory():
     """36 folds × the paper's grid, ten million lanes; each ended after two iterations."""
     table = simulate.experiment("dcpt").table
@@ -295,7 +138,7 @@ def memory():
 
 
 def main() -> None:
-    cases = {f.__name__: f for f in (memory, bootstrap, related, grid, study)}
+    cases = {f.__name__: f for f in (memory, study)}
     chosen = sys.argv[1:] or list(cases)
     print(f"{os.cpu_count()} CPU cores, {jax.default_backend()}, jax {jax.__version__}")
     with jax.enable_x64(True):

@@ -79,8 +79,8 @@ def splits() -> Iterator[tuple[str, Split]]:
         yield f"Kempner, {corpus}", Split(fitted, later, tasks, None, "kempner")
 
 
-def forecasts(way: str, split: Split, save: Path) -> pd.DataFrame:
-    """(tasks × runs) task, score, low, high, chance and observed; the forecast is saved."""
+def forecasts(way: str, split: Split) -> pd.DataFrame:
+    """(tasks × runs) task, score, low, high, chance and observed."""
     later = split.later
     at: dict[str, Any] = {"N": later["N"].to_numpy(), "D": later["D"].to_numpy()}
     observed = np.concatenate([later[score] for _, score in split.tasks.values()])
@@ -233,7 +233,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("ways", nargs="*")
     parser.add_argument("--keep", default="build/scores.jsonl")
-    parser.add_argument("--only", default="", help="a part of the split's name")
     parser.add_argument("--targets", action="store_true")
     parser.add_argument("--tasks", action="store_true")
     options = parser.parse_args()
@@ -246,9 +245,9 @@ def main() -> None:
             if way == "published" and split.groups is None:
                 continue
             there = len(kept) and ((kept["split"] == name) & (kept["way"] == way)).any()
-            if there or options.only not in name:
+            if there:
                 continue
-            frame = forecasts(way, split, file.with_suffix(f".{way}.{name}.json"))
+            frame = forecasts(way, split)
             with file.open("a", encoding="utf-8") as lines:
                 lines.writelines(json.dumps(row) + "\n" for row in measured(name, way, frame))
             print(f"{name}, {way}: done", flush=True)

@@ -1,12 +1,11 @@
 """Cross-validation of the D-CPT law and its rivals: simulated, where the truth is known, and real.
 
-    JAXLAW_DATA=… python benchmarks/study.py [truth [DOMAINS]] [rivals]
-                                             [slimpajama [few] [CORPUS …]]
+    JAXLAW_DATA=… python benchmarks/study.py [truth] [rivals]
+                                             [slimpajama [CORPUS …]]
 
-``truth``: Que's design, six domains (or fewer), general and domain losses, made by dcpt with
+``truth``: Que's design, six domains, general and domain losses, made by dcpt with
 0.4 % noise; the four studies of Que 2024 (§4.2; tables 1–4, 14–21). ``rivals``: the same runs
-made by each other law. ``slimpajama``: seven corpora of real mixtures, or those named;
-``few``: also from an eighth of the starts, and what that changes.
+made by each other law. ``slimpajama``: seven corpora of real mixtures, or those named.
 """
 
 import os
@@ -14,7 +13,6 @@ import sys
 import time
 
 import jax
-import numpy as np
 import scale
 import slimpajama
 
@@ -35,7 +33,6 @@ REAL = {
 }
 #: Studies whose tables by domain are printed too.
 HEADLINES = ("all points", "mixture ratios")
-FEW = {"n_starts": 512, "n_local": 16}
 SHORT = {"best": "best", "tie": "tie", "worse": "", "untested": "", "failed": "failed"}
 
 
@@ -108,14 +105,10 @@ def notes(study: jl.Study, name: str) -> None:
     print(flush=True)
 
 
-def domain_count() -> int:
-    return next((int(word) for word in sys.argv[1:] if word.isdigit()), 6)
-
-
 def truth() -> None:
     sets = {}
     for side, inputs, made in scale.domains():
-        for k, (_, loss) in enumerate(made[: domain_count()]):
+        for k, (_, loss) in enumerate(made):
             sets[(str(k + 1), side[0].upper())] = inputs | {"loss": loss}
     begun = time.perf_counter()
     everything = jl.cross_validate(LAWS, sets, together(STUDIES), progress=False)
@@ -160,20 +153,6 @@ def rivals() -> None:
     markdown(["truth", "folds", "picks", *LAWS], rows)
 
 
-def compare(corpus: str, many: jl.Study, few: jl.Study) -> None:
-    """What an eighth of the starts miss, and whether a verdict changes with it."""
-    change = 1 - many.frame["objective"] / few.frame["objective"]
-    for law, one in change.groupby(many.frame["law"], sort=False):
-        verdicts = [
-            name for name in REAL
-            if len({part(s, name).ranking.loc[law, "verdict"] for s in (many, few)}) > 1
-        ]  # fmt: skip
-        moved = np.abs(many.frame["huber"] / few.frame["huber"] - 1)[one.index]
-        print(f"| {corpus} | {law} | {(one > 1e-6).sum()} of {len(one)} | {one.max():.1e} "
-              f"| {(one < -1e-6).sum()} | {moved.max():.1e} | {', '.join(verdicts) or 'none'} |",
-              file=sys.stderr, flush=True)  # fmt: skip
-
-
 def rows_of(corpus: str, everything: jl.Study) -> list[list[str]]:
     rows = []
     for name in REAL:
@@ -198,9 +177,6 @@ def real() -> None:
         studies[corpus] = jl.cross_validate(LAWS, runs, together(REAL), progress=False)
         rows += rows_of(corpus, studies[corpus])
         print(f"{corpus}: {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
-        if "few" in sys.argv[1:]:
-            few = jl.cross_validate(LAWS, runs, together(REAL), **FEW, progress=False)
-            compare(corpus, studies[corpus], few)
         for row in rows[-len(REAL) :]:
             print(row, file=sys.stderr, flush=True)
     rows.sort(key=lambda row: [name in row[0] for name in REAL], reverse=True)

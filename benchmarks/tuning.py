@@ -31,7 +31,6 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -183,13 +182,6 @@ def few(draws: int, prior: bool, known_law: bool) -> pd.DataFrame:
                 row |= {f"{name}_high": high}
                 known_best = not np.isnan([low, best]).any()
                 row |= {f"{name}_inside": low <= best <= high if known_best else np.nan}
-            low = high = np.nan
-            if source is not fit:  # the loss there by the delta method, whose intervals do not bend
-                there = {"N": N, "D": D, "lr": plan.lr, "batch": plan.batch}
-                low, high = source.interval(partial(source.fit.law, **there), LEVEL)[2:]
-            known_best = not np.isnan([low, found["loss"]]).any()
-            row |= {"delta_low": low, "delta_high": high}
-            row |= {"delta_inside": low <= found["loss"] <= high if known_best else np.nan}
             rows.append(row)
             print(
                 pd.DataFrame([row]).round(5).to_csv(index=False, header=False), end="", flush=True
@@ -359,7 +351,7 @@ def summary_of_few(found: pd.DataFrame) -> pd.DataFrame:
         row = {"cell": name, "mean_%": regret.mean(), "median_%": regret.median()}
         row |= {"largest_%": regret.max(), "step_law_%": part["step_law_%"].mean()}
         row |= {"said_%": part["said_%"].median()}
-        for setting in ("lr", "batch", "loss", "delta"):
+        for setting in ("lr", "batch", "loss"):
             row[f"{setting}_inside"] = part[f"{setting}_inside"].mean()
             row[f"{setting}_factor"] = np.sqrt(
                 part[f"{setting}_high"] / part[f"{setting}_low"]

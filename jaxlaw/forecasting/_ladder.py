@@ -30,6 +30,7 @@ from jaxlaw.forecasting._question import (
     draws_each,
     interval_at,
     logs_of,
+    named_column,
     quantiles_of,
 )
 from jaxlaw.forecasting.posterior import resolve_prior
@@ -44,6 +45,8 @@ _RESAMPLES = 4000
 _BEYOND = 100.0  # times the most tokens of any run, to which a budget is searched
 _LEFT = 0.02  # share of the variance of log tokens that the base leaves; less is none
 _ODD = 0.01  # probability that a clean ladder has a row as far off
+_SEVERAL = 7  # bases: the scatter about a parabola through all but two has two degrees of freedom
+_BY_CHANCE = 0.05  # probability that any evaluation of a clean ladder falls faster
 _TOO_LOW = 0.025  # probability of a loss as low, from which on an evaluation is doubted
 _COUNTED = {"N": "parameters", "D": "tokens", "D_cpt": "tokens", "C": "FLOPs", "loss": "nats"}
 _UNITS = {name: (unit, 1.0) for name, unit in _COUNTED.items()}
@@ -58,6 +61,7 @@ def compare_resources(
     resources: Sequence[str | Sequence[str]] | None = None,
     families: Sequence[str] = FAMILIES,
     hold_out: str = "largest base",
+    evaluations: Sequence[str] = (),
     prior: Any = "field",
     level: Annotated[float, Between(0.01, 0.999)] = 0.9,
     seed: Seed = 0,
@@ -79,6 +83,8 @@ def compare_resources(
         families: of ``"interaction"`` and ``"additive"``.
         hold_out: ``"largest base"``, the bases beyond each of up to five cutoffs, with three bases
             or more below; or a condition that names the rows held out: ``"base_compute > 3e20"``.
+        evaluations: two or more columns of losses of the same runs, of seven bases or more; the
+            note ``falls-faster`` names those that fall faster than the others do.
         prior: as :func:`jaxlaw.forecast` takes it.
         level: share of the intervals that should hold a new run.
         seed: seed of the draws.
@@ -151,6 +157,7 @@ def compare_resources(
     best = table["law"][0]
     one, draws = asked[best], found[best][-1]
     notes = _doubts(frame[frame["forecast"] == best], one, size)
+    notes += _falling_faster(one, size, evaluations) if evaluations else []
     notes += [*experiment_notes_of(one, draws), *draws.notes]
     notes += [note for note in read.notes if note.code == COLUMNS_TAKEN]
     said = (
@@ -267,7 +274,7 @@ def _doubts(frame: pd.DataFrame, asked: Question, size: np.ndarray) -> list[Note
     design = np.hstack([pd.get_dummies(asked.members), smooth]).astype(float)
     basis, values, _ = np.linalg.svd(design, full_matrices=False)
     basis = basis[:, values > 1e-6 * values[0]]
-    own, free = 1 - (basis**2).sum(axis=1), count - basis.shape[1] - 1
+    own, free = np.maximum(1 - (basis**2).sum(axis=1), 0), count - basis.shape[1] - 1
     if free > 1:
         logs = np.log(asked.seen.target)
         # A base of one row says nothing of it.
@@ -294,6 +301,48 @@ def _doubts(frame: pd.DataFrame, asked: Question, size: np.ndarray) -> list[Note
             ))  # fmt: skip
             break
     return notes
+
+
+def _falling_faster(asked: Question, size: np.ndarray, names: Sequence[str]) -> list[Note]:
+    """Which evaluations are too low at the two largest bases, beside the smaller and the others.
+
+    A parabola over the log of the bases' size sees that an evaluation accelerates, but not that
+    better bases lower all; one over the mean of the others sees that, but takes another floor or
+    exponent for a fall. So both have to be too high.
+    """
+    read, rows = asked.runs, asked.seen.positions
+    columns = [named_column(read, name, "evaluations") for name in names]
+    losses = read.table[columns].set_axis([*names], axis=1).iloc[rows]
+    losses = losses.apply(pd.to_numeric, errors="coerce")
+    each = losses.groupby(np.round(size - size.mean(), 6))
+    uneven = each.size().nunique() > 1 or len(each) < _SEVERAL
+    if len(names) < 2 or not (losses > 0).all(axis=None) or uneven:
+        raise DataError(
+            f"{read.source}: evaluations are two or more columns of positive losses, of {_SEVERAL} "
+            "or more bases with equally many runs"
+        )
+    bases, faster = each.agg(lambda loss: np.log(loss).mean()), []
+    for name in names:
+        loss, others = bases[name], bases.drop(columns=name).mean(axis=1)
+        if max(_tail(loss, bases.index), _tail(loss, others)) < _BY_CHANCE / len(names):
+            faster.append(name)
+    return [Note(
+        "falls-faster", "warning",
+        f"{', '.join(faster)} at the two largest bases: lower than the smaller bases and the other "
+        "evaluations lead to expect; check for contamination", inherited=True,
+    )] if faster else []  # fmt: skip
+
+
+def _tail(y: Any, x: Any) -> float:
+    """Probability that the last two are as low about a parabola through the rest (Student's t)."""
+    # Each of the two has a term of its own, which is how far it is off.
+    terms = np.hstack([np.vander(x, 3), np.eye(len(x))[:, -2:]])
+    spread = np.linalg.inv(terms.T @ terms)
+    found, free = spread @ terms.T @ y, len(x) - 5
+    # An evaluation that accelerates is further off at the largest base: it counts twice.
+    both = np.array([0, 0, 0, 1, 2])
+    scatter = ((y - terms @ found) ** 2).sum() / free * (both @ spread @ both)
+    return stats.t.cdf(both @ found / np.sqrt(scatter), free)
 
 
 def _settings(

@@ -67,6 +67,32 @@ def test_what_makes_a_ladder_doubtful():
     assert "outliers" in codes(RUNS.assign(loss=RUNS["loss"] * np.where(RUNS.index == 4, 1.06, 1)))
 
 
+@pytest.mark.parametrize("spoilt", ["", "web"])
+def test_the_evaluation_that_falls_faster_than_the_others_is_named(spoilt):
+    C, D = (x.ravel() for x in np.meshgrid(np.geomspace(1e18, 1e21, 9), [5e8, 1e9, 4e9]))
+    losses, better = {}, np.tile(np.random.default_rng(0).normal(1, 0.002, 9), 3)
+    for k, name in enumerate(["loss", "web", "code"]):
+        truth = LADDER | {"E": 0.5 + 0.4 * k, "gamma": 0.1 + 0.03 * k}
+        made = jl.simulate.simulate_runs(LAW, truth, {"C": C, "D_cpt": D}, noise=0.002, seed=k)
+        fall = np.where(name == spoilt, np.maximum(C / 1.9e20, 1) ** -0.04, 1)
+        losses[name] = made["loss"] * better * fall
+    notes = compared(made.assign(**losses), evaluations=[*losses]).notes
+    said = [note.message.split(" at ")[0] for note in notes if note.code == "falls-faster"]
+    assert said == [spoilt] * bool(spoilt)
+
+
+@pytest.mark.parametrize(
+    ("names", "rows", "web"),
+    [("l", 14, 1.0), ("lw", 13, 1.0), ("lw", 12, 1.0), ("lw", 14, -1.0), ("lw", 14, "?")],
+)
+def test_evaluations_that_cannot_be_compared(names, rows, web):
+    D, C = (x.ravel() for x in np.meshgrid([5e8, 4e9], np.geomspace(1e18, 1e20, 7)))
+    runs = jl.simulate.simulate_runs(LAW, LADDER, {"C": C, "D_cpt": D}, noise=0.002)[:rows]
+    runs = runs.assign(l=runs["loss"], w=web)
+    with pytest.raises(DataError, match="two or more columns of positive losses, of 7 or more"):
+        compared(runs, evaluations=[*names])
+
+
 def test_few_held_out_bases_are_no_proof():
     errors = pd.DataFrame({"a": [0.01], "b": [0.02]})
     assert 0.5 < _ladder._shares(errors, 0)["a"] < 0.9
