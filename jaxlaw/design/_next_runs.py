@@ -81,7 +81,7 @@ def next_runs(
         square over several predictions). Without a prediction (criterion D) that of the
         parameters' joint ellipsoid, relative to now. ``before`` and ``after``: the same without any
         of them, and with all; ``before`` is the standard error that :func:`jaxlaw.covariance` gives
-        the prediction. ``noise``: τ, to which these are proportional.
+        the prediction. ``noise``: τ, to which these are proportional. Fact: ``criterion``.
 
     Raises:
         UsageError: the call is invalid, or the first argument is no fit.
@@ -249,6 +249,7 @@ def next_runs(
         },
         tables={"table": table.reset_index()},
         units={**fit.input_units(), "candidate": ("", 1.0), "sd": of_sd},
+        facts={"criterion": criterion},
         notes=notes,
     )
 
