@@ -115,7 +115,8 @@ def forecast_run(
             rates at equal progress within 2 % of the peak), only these are used, else all: of each
             the last twelve.
         level: share of the intervals that should hold the loss.
-        **reading: options of :func:`jaxlaw.read_loss_curves` for both tables.
+        **reading: options of :func:`jaxlaw.read_runs` for both tables, but for ``where``, which
+            chooses the run: ``siblings`` may be the same table, whose other runs are taken.
 
     Returns:
         Answer. ``forecast``, a row a step of ``at``: ``step``, ``loss``, ``loss_low``,
@@ -142,7 +143,9 @@ def forecast_run(
     read = _read(curve, schedule, reading)
     if len(read) != 1:
         raise UsageError(f"{read.rows.source} has {len(read)} runs: choose one with where=")
-    earlier = None if siblings is None else _read(siblings, None, reading)
+    (name,) = read.run_schedules
+    of_all = {k: v for k, v in reading.items() if k != "where"}  # which chooses the run
+    earlier = None if siblings is None else _read(siblings, None, of_all)
     targets = [name for name in ("loss_d", "loss_g") if name in read.table] or ["loss"]
     quantities, columns, points, notes = {}, {}, {}, []
     for target in targets:
@@ -151,7 +154,7 @@ def forecast_run(
         steps = np.array([last] if at is None else at, int).ravel()
         if not len(steps) or (steps < now).any() or (steps > last).any():
             raise UsageError(f"at is steps from {now}, that of the last loss, to {last}")
-        chosen, same = _chosen(run, [] if earlier is None else _curves(earlier, target))
+        chosen, same = _chosen(run, [] if earlier is None else _curves(earlier, target, name))
         fan = np.unique(np.r_[np.linspace(now, last, _POINTS).astype(int), steps])
         mean, sd, left = _forecast(run, chosen, same, fan - run.first)
         sd = sd * special.ndtri((1 + level) / 2)
@@ -203,10 +206,12 @@ def _read(source: Any, schedule: Any, reading: ReadingOptions) -> LossCurves:
     return read_loss_curves(source, schedule=schedule, fill="linear", **reading)
 
 
-def _curves(read: LossCurves, target: str) -> list[_Curve]:
-    """The curves of one loss, without the losses of warm-up."""
+def _curves(read: LossCurves, target: str, left_out: str | None = None) -> list[_Curve]:
+    """The curves of one loss, without the losses of warm-up, and without one run."""
     found = []
     for run, own in read.table.groupby("run", sort=False):
+        if run == left_out:
+            continue
         own, one = own[own[target].notna()], read.run_schedules[str(run)]
         before = np.full(one.first_step, one.S1_before / max(one.first_step, 1))
         rates, boundary = np.concatenate([before, one.schedule.rates]), one.schedule.boundary
