@@ -43,7 +43,7 @@ _SPEEDS = (3.0, 30.0, 300.0)
 _MEAN = np.array([0.8, 0.2, 0.04, 0.0])
 _SD = np.array([[0.3, 0.15, 0.015, 0.1], [0.3, 0.15, 0.03, 0.3]])
 # … and of the differences between siblings before they are seen: of each, and of A and C together.
-_APART, _TOGETHER = np.array([0.02, 0.004, 0.004, 0.02]), 0.15 * np.array([0.0, 0.12, 0.04, 0.0])
+_APART, _TOGETHER = np.array([0.1, 0.004, 0.004, 0.02]), 0.15 * np.array([0.0, 0.12, 0.04, 0.0])
 _WORTH = 3.0  # siblings that these count as
 _ROUNDS = 8  # of expectation and maximisation, for what siblings show
 # δ, in parts of the loss: what all runs share, those of a recipe, and what is a run's own; how far
@@ -52,10 +52,10 @@ _SHARED, _RECIPE, _OWN = 0.0035, 0.0035, 0.0015
 _REACH, _RATE_REACH, _OWN_REACH = 0.4, 0.5, 1.5
 _EARLY = 0.01  # progress that is added to it before its log is taken
 _BINS, _SIBLING_BINS, _FEWEST = 30, 20, 4  # of losses
-_MOST = 12  # siblings that are taken
+_MOST = 16  # siblings that are taken
 _SAME_RECIPE = 0.02  # of the peak, by which learning rates of one recipe differ at equal progress
-_ALIKE = 3.0  # times by which losses of siblings may differ
-_CALM = 4.0  # siblings' worth of an interval that is as wide as it should be
+_ALIKE, _NEAR = 1.1, 0.05  # logs by which losses of siblings may differ, and of those of one size
+_CALM = 2.0  # siblings' worth of an interval that is as wide as it should be
 _LEFT, _CHECKS = 4.0, (0.6, 0.7, 0.8, 0.9)  # standard deviations, and parts of the losses so far
 _LIKELY = 0.02  # weight of a point of the grid, over the largest, that checks go over
 _POINTS, _LINE = 60, 400  # of the curve and of the schedule that are drawn
@@ -112,8 +112,8 @@ def forecast_run(
         siblings: complete runs on the same evaluation, of other sizes or schedules: a table with
             the same columns, ``run``, and ``schedule`` or ``lr``; or what
             :func:`jaxlaw.read_loss_curves` returns. Where some have the run's own recipe (learning
-            rates at equal progress within 2 % of the peak), only these are used, else all: of each
-            the last twelve.
+            rates at equal progress within 2 % of the peak), these are used and those whose losses
+            are within 5 % of the run's, else all; the last sixteen.
         level: share of the intervals that should hold the loss.
         **reading: options of :func:`jaxlaw.read_runs` for both tables, but for ``where``, which
             chooses the run: ``siblings`` may be the same table, whose other runs are taken.
@@ -157,7 +157,9 @@ def forecast_run(
         chosen, same = _chosen(run, [] if earlier is None else _curves(earlier, target, name))
         fan = np.unique(np.r_[np.linspace(now, last, _POINTS).astype(int), steps])
         mean, sd, left = _forecast(run, chosen, same, fan - run.first)
-        sd = sd * special.ndtri((1 + level) / 2)
+        # The spread between runs is known from few of them.
+        known = _WORTH + len(chosen) if chosen else np.inf
+        sd = sd * special.stdtrit(known, (1 + level) / 2)
         ends = {target: mean, f"{target}_low": mean - sd, f"{target}_high": mean + sd}
         points[target] = pd.DataFrame({"step": fan} | ends)
         here = {name: values[np.searchsorted(fan, steps)] for name, values in ends.items()}
@@ -172,8 +174,7 @@ def forecast_run(
             "the same evaluation",
         ))  # fmt: skip
     words = " and ".join(f"{_NAMES[name]} {{{name}}}" for name in targets)
-    recipe = "its" if same else "another"
-    of = f"from {len(chosen)} sibling{'s' * (len(chosen) != 1)} of {recipe} recipe"
+    of = f"from {len(chosen)} sibling{'s' * (len(chosen) != 1)}, {same} of its recipe"
     followed = next(iter(read.run_schedules.values()))
     rates = followed.schedule.rates
     thin = np.unique(np.linspace(0, len(rates) - 1, _LINE).astype(int))
@@ -246,18 +247,21 @@ def _same(one: _Curve, other: _Curve) -> bool:
     return bool(np.abs(a - b).max() < _SAME_RECIPE)
 
 
-def _chosen(run: _Curve, earlier: list[_Curve]) -> tuple[list[_Curve], bool]:
-    """The siblings that are used, and whether they have the run's own recipe."""
+def _chosen(run: _Curve, earlier: list[_Curve]) -> tuple[list[_Curve], int]:
+    """The siblings that are used, and how many of them have the run's own recipe."""
     earlier = [one for one in earlier if one.continual == run.continual]
-    for one in earlier:
-        ratio = np.median(one.loss) / np.median(run.loss)
-        if not 1 / _ALIKE < ratio < _ALIKE:
-            raise DataError(
-                f"a sibling's losses are {ratio:.3g} times the run's: siblings have the same "
-                "evaluation, in the same unit"
-            )
+    off = [float(np.log(np.median(one.loss) / np.median(run.loss))) for one in earlier]
+    if earlier and max(map(abs, off)) > _ALIKE:
+        ratio = np.exp(max(off, key=abs))
+        raise DataError(
+            f"a sibling's losses are {ratio:.3g} times the run's: siblings have the same "
+            "evaluation, in the same unit"
+        )
     same = [one for one in earlier if _same(run, one)]
-    return (same or earlier)[-_MOST:], bool(same)
+    # Those of other recipes tell what a decay gains, if they are of about the run's size.
+    near = [one for one, far in zip(earlier, off, strict=True)
+            if abs(far) < _NEAR and not _same(run, one)]  # fmt: skip
+    return ([*near, *same] if same else earlier)[-_MOST:], len(same)
 
 
 def _rows(curve: _Curve, grid: Sequence[tuple[float, ...]], bins: int | None) -> _Rows:
@@ -377,7 +381,7 @@ def _spread(
 
 
 def _forecast(
-    run: _Curve, siblings: list[_Curve], same: bool, ahead: np.ndarray
+    run: _Curve, siblings: list[_Curve], same: int, ahead: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[Note]]:
     """Mean and standard deviation (k,) of losses at steps ahead of the phase."""
     grid = [*itertools.product(*GRID, _SPEEDS if run.continual else (0.0,))]

@@ -52,12 +52,12 @@ def test_siblings_of_the_recipe_narrow_the_interval_around_the_truth():
         widths.append(high - low)
     assert widths[1] < widths[0] / 2 and abs(found.loss - end) < 0.01
     assert [note.code for note in alone.notes] == ["no-siblings"] and not found.notes
-    assert found.siblings == 2 and "siblings of its recipe" in found.headline
+    assert found.siblings == 2 and "2 siblings, 2 of its recipe" in found.headline
     every = pd.concat([seen.assign(run="mine", schedule=LINE), siblings()])
     again = jl.forecast_run(every, siblings=every, where="run == 'mine'", at=[16_000, 20_000])
     assert again.loss == found.loss and again.siblings == 2
     other = jl.forecast_run(seen, LINE, siblings=siblings("wsd:peak=3e-4,steps=20000"))
-    assert "of another recipe" in other.headline
+    assert "2 siblings, 0 of its recipe" in other.headline
 
 
 def test_losses_in_another_unit_scale_the_forecast():
