@@ -435,7 +435,8 @@ def _forecast(
             continue
         end, unsure, _ = _predict(_rows(start, grid, _BINS), rest, at(one, one.step[-1:]), likely)
         squares.append((one.loss[-1] - end[0]) ** 2 / (unsure[0] + others[k].single))
-    wide = (_CALM + np.minimum(squares, 9.0).sum()) / (_CALM + len(squares))
+    # They only widen: few siblings that end where they should are no proof.
+    wide = max((_CALM + np.minimum(squares, 9.0).sum()) / (_CALM + len(squares)), 1.0)
     return mean, np.sqrt(variance * wide + rows.single), notes
 
 

@@ -150,7 +150,7 @@ def test_what_is_imported_is_a_declared_dependency():
     extras = project["optional-dependencies"]
     declared = {
         re.match(r"[\w-]+", one)[0]
-        for one in [*project["dependencies"], *extras["cli"], *extras["plot"]]
+        for one in [*project["dependencies"], *extras["cli"], *extras["plot"], *extras["trainer"]]
     }
     imported = {
         name.split(".")[0]
