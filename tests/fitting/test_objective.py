@@ -12,7 +12,6 @@ from jaxlaw import laws, simulate
 from jaxlaw._jit import compiled
 from jaxlaw.fitting import _starts as starts
 from jaxlaw.fitting._objective import (
-    BLOCK_OF_ROWS,
     coupled_pairs,
     evaluate,
     predict,
@@ -100,30 +99,6 @@ def value_and_gradients(model, problem, at):
     value, gradient = jax.value_and_grad(partial(scaled_value, model, problem))(at)
     _, found = evaluate(model, problem, at, problem.delta, problem.delta)
     return value, gradient, found.gradient
-
-
-def test_blocks_of_rows_are_those_that_count():
-    """Blocks behind the last row are never computed; the others are all of the objective."""
-    table = simulate.experiment("dcpt", noise=0.01).table
-    table, law = table.iloc[np.arange(700) % len(table)], laws.get("dcpt")
-    inputs = {key: table[key].to_numpy() for key in law.input_names}
-    with jax.enable_x64(True):
-        p = build_problem(law, inputs, table["loss"].to_numpy(), np.ones(len(table)), FitOptions())
-        behind = len(table) + BLOCK_OF_ROWS
-        assert len(p.data.target) > behind > 4 * BLOCK_OF_ROWS
-        at = p.coordinates_of_starts(starts.sobol(law, 1, 3))[0]
-
-        @jitted_for_once
-        def of(problem):
-            found = evaluate(p.model, problem, at, 0.1, problem.delta)
-            return found, value_and_gradient(p.model, problem, at)
-
-        in_blocks = of(p.data._replace(target=jnp.asarray(p.data.target).at[behind:].set(jnp.nan)))
-        whole = of(p.data._replace(rows=None))
-        size = float(jnp.max(jnp.abs(whole[0][1].hessian)))
-        for ours, theirs in zip(*map(jax.tree.leaves, (in_blocks, whole)), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14 * size)
-        assert whole[0][1].largest == jnp.max(jnp.abs(_residuals(p, at)))
 
 
 def _residuals(p, at):

@@ -74,32 +74,6 @@ def designs():
 
 
 @pytest.mark.parametrize("name", designs())
-def test_the_basis_holds_every_slope_of_the_law_and_every_term_of_the_polynomials(name):
-    inputs, slopes = designs()[name]
-    count = len(slopes)
-    weight = np.random.default_rng(2).uniform(0.5, 2.0, count)
-    made = Residuals(
-        np.ones(count), np.zeros(count), slopes, inputs, weight, np.arange(count), "row", True
-    )
-    basis, polynomials = made.basis(count // 3), made.polynomials(count // 3)
-    first = made.basis().shape[1]
-    assert np.abs(basis.T @ basis - np.eye(basis.shape[1])).max() < 1e-12
-    of_fit = np.column_stack([np.ones(count), slopes])
-    for part, columns in [
-        (basis[:, :first], of_fit),
-        (basis, of_fit),
-        (basis, polynomials),
-    ]:
-        columns = columns * made.root[:, None]
-        left = columns - part @ (part.T @ columns)
-        assert (np.linalg.norm(left, axis=0) <= 3e-6 * np.linalg.norm(columns, axis=0)).all()
-    # No direction of it is rounding: it has no more than its columns have on paper.
-    whole = np.column_stack([of_fit, polynomials]) * made.root[:, None]
-    whole = whole / np.linalg.norm(whole, axis=0)
-    assert basis.shape[1] <= np.sum(np.linalg.svd(whole, compute_uv=False) > 1e-9)
-
-
-@pytest.mark.parametrize("name", designs())
 def test_the_last_bits_of_a_fit_change_no_note(name):
     """Other processors round otherwise, and repeated rows stay repeated."""
     inputs, slopes = designs()[name]

@@ -268,30 +268,3 @@ def test_what_cannot_be_forecast_is_refused(ladder):
         jl.forecast(ladder, AT, {"one": "skaling", "other": "loss-compute-e"})
     with pytest.raises(jl.UsageError, match="the largest you can afford"):
         jl.design.next_runs(a_forecast(), ladder, {"N": [1e9], "D": [1e10]}, n=1)
-
-
-@pytest.mark.usefixtures("closed")
-def test_the_picture_holds_runs_curve_and_what_came_later(made_forecast):
-    pytest.importorskip("matplotlib")
-    from jaxlaw import plots
-
-    row = made_forecast.table.iloc[0]
-    later = pd.DataFrame({"N": [row["N"]], "D": [row["D"]], "loss": [1.001 * row["estimate"]]})
-    ax = plots.forecast_intervals(made_forecast, later=later)
-    dots = [np.asarray(one.get_offsets()) for one in ax.collections if len(one.get_offsets())]
-    assert len(dots[0]) == len(made_forecast.observed)
-    assert dots[-1][0] == pytest.approx([6 * row["N"] * row["D"], 1.001 * row["estimate"]])
-    assert "○ came later" in ax.get_title() and "skaling" in ax.get_title()
-    # The band of new runs goes from the largest run to the ends of the farthest forecast's bar.
-    far = made_forecast.table.iloc[1]
-    C = 6 * far["N"] * far["D"]
-    median = ax.lines[-2].get_xydata()
-    largest = (6 * made_forecast.observed["N"] * made_forecast.observed["D"]).max()
-    assert median[0, 0] == pytest.approx(largest)
-    assert median[-1] == pytest.approx([C, far["estimate"]], rel=1e-3)
-    (band,) = [one for one in ax.collections if len(one.get_paths()[0].vertices) > 200]
-    at_end = band.get_paths()[0].vertices
-    at_end = at_end[np.isclose(at_end[:, 0], C), 1]
-    assert (at_end.min(), at_end.max()) == pytest.approx((far["low"], far["high"]), rel=1e-3)
-    low, high = ax.get_ylim()
-    assert low < at_end.min() and at_end.max() < high and ax.get_xlim()[1] > C

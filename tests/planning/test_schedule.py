@@ -11,10 +11,8 @@ from hypothesis import given, settings, strategies as st
 
 import jaxlaw as jl
 from jaxlaw import UsageError, laws, simulate, uncertainty
-from jaxlaw.data import areas_along
 from jaxlaw.data._row_areas import area_options
-from jaxlaw.planning import ContinualPretraining, optimal_schedule, schedule as searching
-from jaxlaw.planning.continual import Layout, _compiled_areas, layout_of
+from jaxlaw.planning import optimal_schedule, schedule as searching
 from jaxlaw.schedules import Schedule, constant, cosine, join, warmup, wsd
 from tests.conftest import simulated_fit
 
@@ -42,49 +40,6 @@ def best_of(law=STRONG, steps=STEPS, peak=PEAK, counted=None, **limits):
     """The best schedule by a law whose areas are counted so."""
     options = area_options(**{"decay": DECAY, **(counted or {})})
     return optimal_schedule(jl.FittedLaw(*law, area_options=options), steps, peak, **limits)
-
-
-@pytest.mark.parametrize("shortest", [1, 7, 500])
-@pytest.mark.parametrize("change", [
-    {"count_warmup": True}, {"after": constant(0.01, 30)}, {"start": 0.005},
-    {"start": 0.02, "after": constant(0.01, 30)}, {"start": 0.02}, {"warmup": 0},
-    {"based": True}, {"based": True, "warmup": 0},
-])  # fmt: skip
-def test_areas_of_candidates_are_those_of_their_rates(change, shortest):
-    """Also with warm-ups that rise and that fall, in which rises may not count."""
-    given = {"after": None, "start": 0.0, "warmup": 10, "based": False} | change
-    after, warmup, based = given["after"], given["warmup"], given["based"]
-    options = area_options(0.95, True, "count_warmup" in change)
-    run = ContinualPretraining(after, 120, 0.01, warmup=warmup, start=given["start"])
-    layout, numbers = layout_of(run, options)
-    layout = Layout("itself" if after is None and not based else layout.base, "lines")
-    falls = searching._Falls(run, 1e-3, shortest)
-    random = np.random.default_rng(0)
-    points = np.concatenate(
-        [random.random((20, 3)), [[0, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0.99, 1]]]
-    )
-    lines, dates = falls.lines(points), falls.dated(points)
-    at = {"steps": np.full(len(points), 120.0), "peak": lines[0][1], "lines": lines}
-    with jax.enable_x64(True):
-        found = _compiled_areas(layout, numbers, at)
-    for k, point in enumerate(points):
-        schedule = falls.schedule(point)
-        free = schedule.rates[max(warmup, 1) - 1 :]
-        assert len(schedule) == 120 and free.max() <= run.peak and free.min() >= 1e-3
-        assert -np.diff(free).min(initial=0) <= (run.peak - 1e-3) / shortest * (1 + 1e-9)
-        whole = schedule if after is None else join(after, schedule)
-        ends = areas_along(whole, np.array([len(whole)]), options, alone="cpt" if based else "pt")
-        names = ("S1_pt", "S1_cpt", "S2_pt", "S2_cpt")
-        if after is None and not based:
-            names = ("S1_cpt", "S1", "S2_cpt", "S2")
-        expected = [ends[name][0] for name in names]
-        ours = [one[k] for one in found]
-        np.testing.assert_allclose(ours, expected, rtol=1e-11, atol=1e-15)
-        done = (free[0] - free) / max(free[0] - free[-1], 1e-300) + 1e-9
-        if free[0] - free[-1] > 1e-6 * run.peak:
-            for name, share in (("decay_start", 0.1), ("decay_end", 0.9)):
-                by_rates = max(warmup, 1) + np.argmax(done >= share)
-                assert dates[name][k] == pytest.approx(by_rates, abs=1)
 
 
 def test_a_gain_in_the_last_steps_alone_is_found():

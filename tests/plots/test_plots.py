@@ -57,28 +57,6 @@ def test_every_run_is_a_point_of_the_scatter(demo, ax):
     assert np.abs(percent).max() < below.get_ylim()[1] == -below.get_ylim()[0]
 
 
-def test_a_loss_curve_is_shown_with_its_parts_and_its_rates(ax):
-    fit = jl.FittedLaw("cpt-curve", jl.simulate.TRUTHS["cpt-curve"])
-    line = "wsd:peak=2e-4,steps=4000+cosine:peak=1e-4,steps=1000"
-    table = fit.predict_curve(line, area_options={"decay": 0.999})
-    observed = {"step": [1000, 4500], "loss": [4.4, 4.2]}
-    assert plots.loss_curve(table, observed, ax) is ax
-    lines = {line.get_label(): line.get_ydata() for line in ax.lines}
-    np.testing.assert_array_equal(lines["predicted"], table["loss"])
-    np.testing.assert_array_equal(lines["base"], table["base"])
-    assert points_of(ax, "observed").tolist() == [[1000, 4.4], [4500, 4.2]]
-    assert {"annealing", "shift", "predicted", "base", "observed"} == set(named(ax))
-    low, high = ax.get_ylim()
-    assert low < table["loss"].min() and 4.4 < high < table["loss"].max()
-    assert low < table["base"].min()  # the bands between base and prediction lie in the frame
-    (rates,) = ax.child_axes
-    np.testing.assert_array_equal(rates.lines[0].get_ydata(), table["lr"])
-    assert rates.get_xlabel() == "step" and rates.lines[1].get_xdata()[0] == 4001
-    alone = plots.loss_curve(table[table["phase"] == "pt"])
-    assert alone.figure is not ax.figure
-    assert set(named(alone)) == {"annealing", "predicted", "base"}
-
-
 def points_of(ax, label):
     (found,) = [c for c in ax.collections if c.get_label() == label]
     return np.asarray(found.get_offsets())
