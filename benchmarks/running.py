@@ -1,17 +1,18 @@
 """Where runs that are under way end: errors and coverage by the share of the run that is done.
 
-    JAXLAW_DATA=… python benchmarks/running.py [schedules] [olmo] [continual] [simulated]
+    JAXLAW_DATA=… python benchmarks/running.py [schedules] [olmo] [continual] [simulated] [varied]
 
 Each complete run is cut at a share of its steps and its last loss is forecast by
 :func:`jaxlaw.forecast_run` with several choices of siblings; beside it the last loss carried on,
 and a power law in steps with a floor, fitted to the same losses. ``schedules``: 27 runs of
 lr_loss_curves.csv (cosine and WSD forecast); ``olmo``: 25 runs of olmo_ladder.csv, loss on C4;
 ``continual``: five replay ratios of continual_70m.csv on both corpora, the rate taken as constant;
-``simulated``: continual runs whose truth is Wang's eq. 8.
+``simulated``: continual runs whose truth is Wang's eq. 8; ``varied``: runs by the annealing law,
+whose coefficients have nothing to do with each other.
 """
 
-import dataclasses
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -34,13 +35,12 @@ def schedules():
     curves = jl.read_loss_curves(table)
     of = {run: run.split() for run in curves.run_schedules}
     choices = {
-        "none": lambda a, b: False,
         "all others": lambda a, b: True,
         "smaller sizes": lambda a, b: int(b[0]) < int(a[0]),
         "same size": lambda a, b: a[0] == b[0],
         "other schedules and sizes": lambda a, b: a[0] != b[0] and a[1] != b[1],
     }
-    yield "schedules", curves, "loss", of, choices, [r for r in of if of[r][1] in DECAYING]
+    yield "schedules", curves, of, choices, [r for r in of if of[r][1] in DECAYING]
 
 
 def olmo():
@@ -51,12 +51,11 @@ def olmo():
     sizes = table.groupby("run")["N"].first()
     of = {run: (sizes[run], float(run.split("-")[1][:-2])) for run in curves.run_schedules}
     choices = {
-        "none": lambda a, b: False,
         "all others": lambda a, b: True,
         "smaller sizes": lambda a, b: b[0] < a[0],
         "shorter, same size": lambda a, b: a[0] == b[0] and b[1] < a[1],
     }
-    yield "olmo", curves, "loss", of, choices, [*of]
+    yield "olmo", curves, of, choices, [*of]
 
 
 def continual():
@@ -66,15 +65,8 @@ def continual():
         own = table[table["domain"] == domain].rename(columns={"run_id": "run"})
         own = own[["run", "step", "loss"]].assign(phase="cpt", schedule=CONSTANT)
         curves = jl.read_loss_curves(own)
-        choices = {"none": lambda a, b: False, "other ratios": lambda a, b: True}
-        yield (
-            domain,
-            curves,
-            "loss",
-            {r: r for r in curves.run_schedules},
-            choices,
-            [*curves.run_schedules],
-        )
+        of = dict.fromkeys(curves.run_schedules)
+        yield domain, curves, of, {"other ratios": lambda a, b: True}, [*of]
 
 
 def simulated():
@@ -85,85 +77,95 @@ def simulated():
         curves = jl.read_loss_curves(own[own["run"].str.contains("replay")])
         of = {run: run.rsplit(" replay ") for run in curves.run_schedules}
         choices = {
-            "none": lambda a, b: False,
             "same schedule": lambda a, b: a[0] == b[0],
             "same ratio": lambda a, b: a[1] == b[1],
         }
-        yield f"simulated {name}", curves, "loss", of, choices, [*of]
+        yield f"simulated {name}", curves, of, choices, [*of]
+
+
+def varied():
+    """25 runs of one WSD schedule; their coefficients vary by 11 to 20 %, each by itself."""
+    line, step = "wsd:peak=3e-4,steps=20000,warmup=1000", np.arange(200, 20_001, 200)
+    areas = jl.read_loss_curves({"step": step, "loss": step / step}, schedule=line).runs().table
+    middle, random = {"L0": 2.6, "A": 0.6, "C": 0.4, "alpha": 0.45}, np.random.default_rng(0)
+    parts = []
+    for k in range(25):
+        factors = np.exp([0.15, 0.2, 0.2, 0.11] * random.standard_normal(4))
+        params = dict(zip(middle, factors * [*middle.values()], strict=True))
+        run = jl.simulate.simulate_runs("annealing", params, areas[["S1", "S2"]], 0.001, k)
+        parts.append(run[["loss"]].assign(run=str(k), step=step, schedule=line))
+    curves = jl.read_loss_curves(pd.concat(parts, ignore_index=True))
+    choices = {
+        "3 others": lambda a, b: 0 < (b - a) % 25 <= 3,
+        "8 others": lambda a, b: 0 < (b - a) % 25 <= 8,
+    }
+    of = {run: int(run) for run in curves.run_schedules}
+    yield "varied", curves, of, choices, [*of]
 
 
 def power_law(step, loss, last):
     """E + A·t^−α, least squares, at the last step."""
-    start = [loss[-1] - 0.1, 1.0, 0.5]
-    x = step / step[-1]
-    fit = least_squares(lambda p: p[0] + p[1] * x ** -abs(p[2]) - loss, start)
-    return fit.x[0] + fit.x[1] * (last / step[-1]) ** -abs(fit.x[2])
+    law = lambda p, x: p[0] + p[1] * (x / step[-1]) ** -abs(p[2])  # noqa: E731
+    found = least_squares(lambda p: law(p, step) - loss, [loss[-1] - 0.1, 1.0, 0.5])
+    return law(found.x, last)
 
 
 def main(source):
-    for label, curves, target, of, choices, asked in source():
+    for label, curves, of, choices, asked in source():
         rows = []
         for run in asked:
             whole = curves.only(run)
             one = whole.run_schedules[run]
             first, last = one.schedule.boundary or 0, one.last_step
-            end = whole.table[target].iloc[-1]
+            end = whole.table["loss"].iloc[-1]
             for share in SHARES:
                 cut = first + share * (last - first)
                 seen = whole.only(where=f"step <= {cut}")
-                step, loss = (seen.table[n].to_numpy(float) for n in ("step", target))
-                at = whole.table["step"].iloc[-1]
+                step, loss = (seen.table[n].to_numpy(float) for n in ("step", "loss"))
+                at = int(whole.table["step"].iloc[-1])
                 if len(step) < 4:
                     continue
                 later = step > max(1.5 * np.argmax(one.schedule.rates[first:]), 0.02 * last) + first
-                shared = {"share": share, "run": run}
+                shared = {"share": share}
                 rows.append(shared | {"way": "last loss", "error": loss[-1] - end})
                 fitted = power_law(step[later] - first, loss[later], at - first)
                 rows.append(shared | {"way": "power law in steps", "error": fitted - end})
-                for way, choose in choices.items():
+                for way, choose in ({"none": lambda a, b: False} | choices).items():
                     names = [r for r in of if r != run and choose(of[run], of[r])]
                     if not names and way != "none":
                         continue
                     siblings = curves.only(*names) if names else None
-                    found = jl.forecast_run(seen, at=[int(at)], siblings=siblings)
+                    found = jl.forecast_run(seen, at=[at], siblings=siblings)
                     low, high = found.interval["loss"]
                     # One percent of the loss more, over the last tenth of what was seen.
                     odd = loss * np.where(step > first + 0.9 * (cut - first), 1.01, 1.0)
-                    odd = dataclasses.replace(seen.rows, table=seen.table.assign(loss=odd))
-                    moved = jl.forecast_run(
-                        dataclasses.replace(seen, rows=odd), at=[int(at)], siblings=siblings
-                    )
+                    odd = replace(seen.rows, table=seen.table.assign(loss=odd))
+                    moved = jl.forecast_run(replace(seen, rows=odd), at=[at], siblings=siblings)
                     rows.append(shared | {
                         "way": f"siblings: {way}", "error": found.loss - end,
-                        "seen": any(note.code == "left-interval" for note in moved.notes),
+                        "seen": "left-interval" in {note.code for note in moved.notes},
                         "inside": low <= end <= high, "width": (high - low) / 2,
-                        "left": any(note.code == "left-interval" for note in found.notes),
+                        "left": "left-interval" in {note.code for note in found.notes},
                     })  # fmt: skip
-        table = pd.DataFrame(rows).assign(error=lambda t: t["error"].abs())
+        table = pd.DataFrame(rows).astype({"inside": float})
+        table["error"] = table["error"].abs()
         print(f"\n## {label}: {len(asked)} runs\n")
-        print(
-            "| mean error (nats), inside 90%, half-width |" + "".join(f" {s:.0%} |" for s in SHARES)
-        )
-        print("|---|" + "---|" * len(SHARES))
+        heads = ["mean error (nats), inside 90%, half-width", *(f"{s:.0%}" for s in SHARES)]
+        print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
         for way, own in table.groupby("way", sort=False):
-            means = (
-                own.drop(columns=["run", "way"])
-                .astype(float)
-                .groupby("share")
-                .mean()
-                .reindex(SHARES)
-            )
+            means = own.groupby("share")[["error", "inside", "width"]].mean().reindex(SHARES)
             cells = [
-                "" if np.isnan(row.error) else f"{row.error:.4f}" if pd.isna(row.inside)
-                else f"{row.error:.4f}, {row.inside:.0%}, {row.width:.4f}"
-                for row in means.itertuples()
+                "" if np.isnan(error) else f"{error:.4f}" if np.isnan(inside)
+                else f"{error:.4f}, {inside:.0%}, {width:.4f}"
+                for error, inside, width in means.to_numpy()
             ]  # fmt: skip
-            print(f"| {way} |" + "".join(f" {cell} |" for cell in cells))
+            print(f"| {way} | {' | '.join(cells)} |")
         made = table.dropna(subset="left")
         print(f"\n`left-interval` on {made['left'].sum()} of {len(made)} forecasts; with 1% added "
               f"to the last tenth of the losses on {made['seen'].sum()}")  # fmt: skip
 
 
+SOURCES = {one.__name__: one for one in (schedules, olmo, continual, simulated, varied)}
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ("schedules", "olmo", "continual", "simulated"):
-        main({f.__name__: f for f in (schedules, olmo, continual, simulated)}[name])
+    for name in sys.argv[1:] or SOURCES:
+        main(SOURCES[name])
