@@ -149,9 +149,9 @@ def main(source):
                     })  # fmt: skip
         table = pd.DataFrame(rows).astype({"inside": float})
         table["error"] = table["error"].abs()
-        print(f"\n## {label}: {len(asked)} runs\n")
         heads = ["mean error (nats), inside 90%, half-width", *(f"{s:.0%}" for s in SHARES)]
-        print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+        head = f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}"
+        print(f"\n## {label}: {len(asked)} runs\n\n{head}")
         for way, own in table.groupby("way", sort=False):
             means = own.groupby("share")[["error", "inside", "width"]].mean().reindex(SHARES)
             cells = [
