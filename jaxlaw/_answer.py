@@ -45,14 +45,8 @@ PICTURES: dict[str, Callable[..., Any]] = {}
 _DRAWN_BY = (
     "planning.plots", "papers.plots", "plots._fits", "plots._forecasts", "plots._intervals",
 )  # fmt: skip
-_SAID = (
-    "forecast",
-    "outside",
-    "step",
-    "steps",
-    "done",
-    "siblings",
-)  # facts that the headline and the notes have
+# Facts that the headline and the notes have.
+_SAID = ("forecast", "outside", "step", "steps", "done", "siblings")
 _BEYOND = 1.05  # times the largest run from which on an answer is called beyond it
 _ROWS = 24  # of a table in a text
 #: Kind whose table has a row a budget → rows that a summary shows of it, unless it is verbose.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 import time
 from collections.abc import Mapping
@@ -149,15 +150,18 @@ def watch(
     Shell:
         jaxlaw watch trainer_state.json --schedule linear:peak=5e-5,steps=20000
     """
-    step = -1
+    step, said = -1, ""
     while True:
-        if "columns" not in reading and "eval_loss" in jl.read_runs(curve).table:
-            reading["columns"] = {"loss": "eval_loss"}
         try:
+            if "columns" not in reading and "eval_loss" in jl.read_runs(curve, **reading).table:
+                reading["columns"] = {"loss": "eval_loss"}
             found = jl.forecast_run(curve, schedule, siblings=siblings, **reading)
-        except DataError:
-            if not every:  # else the run may have just begun
+        except DataError as error:
+            if not every:  # else the run may have just begun, or its log be half written
                 raise
+            if said != str(error):
+                print(f"waiting: {error}", file=sys.stderr, flush=True)
+            said = str(error)
         else:
             if every and found.step > step:
                 print(run_line(found), flush=True)

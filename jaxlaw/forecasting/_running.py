@@ -29,7 +29,7 @@ from jaxlaw._answer import Answer
 from jaxlaw._quantities import Quantity, written
 from jaxlaw._typed import Between, checked
 from jaxlaw.data import LossCurves, ReadingOptions, as_schedule, read_loss_curves
-from jaxlaw.errors import DataError, JaxlawError, UsageError
+from jaxlaw.errors import DataError, UsageError
 from jaxlaw.notes import Note
 from jaxlaw.schedules import Schedule
 
@@ -143,7 +143,7 @@ def forecast_run(
     read = _read(curve, schedule, reading)
     if len(read) != 1:
         raise UsageError(f"{read.rows.source} has {len(read)} runs: choose one with where=")
-    (name,) = read.run_schedules
+    ((name, followed),) = read.run_schedules.items()
     of_all = {k: v for k, v in reading.items() if k != "where"}  # which chooses the run
     earlier = None if siblings is None else _read(siblings, None, of_all)
     targets = [name for name in ("loss_d", "loss_g") if name in read.table] or ["loss"]
@@ -170,12 +170,11 @@ def forecast_run(
     if not chosen:
         notes.append(Note(
             "no-siblings", "info",
-            "the gain of the decay to come is that of public runs: pass siblings=, earlier runs on "
-            "the same evaluation",
+            "what the coming decay gains is taken from public runs: pass siblings=, complete runs "
+            "on the same evaluation, for a narrower interval",
         ))  # fmt: skip
     words = " and ".join(f"{_NAMES[name]} {{{name}}}" for name in targets)
     of = f"from {len(chosen)} sibling{'s' * (len(chosen) != 1)}, {same} of its recipe"
-    followed = next(iter(read.run_schedules.values()))
     rates = followed.schedule.rates
     thin = np.unique(np.linspace(0, len(rates) - 1, _LINE).astype(int))
     drawn = {
@@ -394,8 +393,8 @@ def _forecast(
         """Steps of a curve as rows, each by itself."""
         return _rows(curve._replace(step=steps, loss=np.ones(len(steps))), grid, None)
 
-    def upto(curve: _Curve, share: float) -> _Curve:
-        keep = curve.step <= share
+    def between(curve: _Curve, low: float, high: float) -> _Curve:
+        keep = (curve.step > low) & (curve.step <= high)
         return curve._replace(step=curve.step[keep], loss=curve.loss[keep])
 
     notes, now = [], run.step[-1]
@@ -404,21 +403,22 @@ def _forecast(
     likely = np.flatnonzero(weights > _LIKELY * weights.max())
     # Has the run left what its earlier losses led to expect? Then these alone are followed.
     for part in _CHECKS:
-        before = upto(run, part * now)
-        keep = (run.step > part * now) & (run.step <= (part + 0.1) * now)
-        if len(before.step) < _FEWEST or not keep.any():
+        before = between(run, -1, part * now)
+        tenth = between(run, part * now, (part + 0.1) * now)
+        if len(before.step) < _FEWEST or not len(tenth.step):
             continue
-        later = _rows(run._replace(step=run.step[keep], loss=run.loss[keep]), grid, 1)
+        later = _rows(tenth, grid, 1)
         expected, unsure, _ = _predict(_rows(before, grid, _BINS), others, later, likely)
         off = (later.y - expected)[0]
         sd = float(np.sqrt(unsure + later.noise * np.pi / 2)[0])
         if abs(off) > _LEFT * sd:
-            where = run.first + run.step[keep][0]
+            where = run.first + tenth.step[0]
             notes.append(Note(
                 LEFT, "warning",
-                f"from step {where:,.0f} on the loss is {off:+.3g} nats off what the steps before "
-                f"led to expect ({abs(off) / sd:.0f} standard deviations), as of a spike or other "
-                "data: the forecast follows the steps before", inherited=True,
+                f"from step {where:,.0f} on the loss is {abs(off):.3g} nats "
+                f"{'above' if off > 0 else 'below'} the forecast from the steps before "
+                f"({abs(off) / sd:.0f} standard deviations): a spike or a change of the data; this "
+                "forecast uses the steps before only", inherited=True,
             ))  # fmt: skip
             rows = _rows(before, grid, _BINS)
             mean, variance, weights = _predict(rows, others, there, range(len(grid)))
@@ -430,7 +430,7 @@ def _forecast(
     for k, one in enumerate(siblings):
         rest = [other for j, other in enumerate(others)
                 if j != k and (same or other.recipe != one.recipe)]  # fmt: skip
-        start = upto(one, share * len(one.rates))
+        start = between(one, -1, share * len(one.rates))
         if not rest or len(start.step) < _FEWEST or len(start.step) == len(one.step):
             continue
         end, unsure, _ = _predict(_rows(start, grid, _BINS), rest, at(one, one.step[-1:]), likely)
@@ -489,16 +489,19 @@ def trainer_callback(
 
     class Forecast(TrainerCallback):
         def on_evaluate(self, args, state, control, lr_scheduler=None, **others):
+            try:
+                say(self.line(state, lr_scheduler))
+            except Exception as error:  # whatever it is, training goes on
+                say(f"no forecast: {type(error).__name__}: {error}")
+
+        def line(self, state, lr_scheduler):
             rates = schedule
             if rates is None:
                 steps = range(state.max_steps)
                 rates = [lr_scheduler.base_lrs[0] * lr_scheduler.lr_lambdas[0](t) for t in steps]
             log = pd.DataFrame(state.log_history)
             log = log[log[metric].notna()].rename(columns={"num_input_tokens_seen": "D"})
-            try:
-                table = log[[n for n in ("step", "D") if n in log]].assign(loss=log[metric])
-                say(run_line(forecast_run(table, as_schedule(rates), siblings=siblings)))
-            except JaxlawError as error:  # such as too few losses: training goes on
-                say(f"no forecast: {error}")
+            table = log[[n for n in ("step", "D") if n in log]].assign(loss=log[metric])
+            return run_line(forecast_run(table, as_schedule(rates), siblings=siblings))
 
     return Forecast()
